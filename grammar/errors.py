@@ -1,0 +1,74 @@
+"""Every error of the grammar compiler.
+
+    GrammarError                      something is wrong with a schema, pattern or grammar text (ValueError)
+        SchemaError                   the schema is not what its dialect allows: wrong keyword value, unknown type, dangling $ref
+        UnsupportedError              correct, but no automaton can express it, or not yet: always names the keyword
+        UnsatisfiableError            no value is valid; `clash` names the two pointers that contradict each other
+        PatternError                  a regular expression does not parse or is not regular; `position` in the pattern
+        BudgetError                   construction exceeded its budget of states, depth or time; names the part that blew up
+    VocabularyError                   the vocabulary cannot be used (ValueError)
+    MatcherError                      a matcher was asked for something impossible, as a rollback past its start (RuntimeError)
+
+Each carries data: `message`, `pointer` (RFC 6901, "" is the root, None where there is no schema), `keyword` and `remedy`.
+"""
+
+from __future__ import annotations
+
+
+class GrammarError(ValueError):
+    """Base of everything the compiler refuses. `str(error)` is one line: what, where, remedy."""
+
+    def __init__(
+        self, message: str, *, pointer: str | None = None, keyword: str | None = None, remedy: str | None = None
+    ) -> None:
+        self.message = message
+        self.pointer = pointer
+        self.keyword = keyword
+        self.remedy = remedy
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        where = "" if self.pointer is None else f" at {'#' + self.pointer}"
+        remedy = "" if self.remedy is None else f" ({self.remedy})"
+        return f"{self.message}{where}{remedy}"
+
+
+class SchemaError(GrammarError):
+    """The schema itself is wrong."""
+
+
+class UnsupportedError(GrammarError):
+    """The schema is right, and this compiler refuses it rather than ignore a part."""
+
+
+class UnsatisfiableError(GrammarError):
+    """No JSON value satisfies the schema; `clash` holds the pointers that contradict each other."""
+
+    def __init__(self, message: str, *, clash: tuple[str, ...] = (), pointer: str | None = None) -> None:
+        self.clash = clash
+        super().__init__(message, pointer=pointer)
+
+
+class PatternError(GrammarError):
+    """A regular expression is malformed or not regular; `position` is an offset in `pattern`."""
+
+    def __init__(
+        self, message: str, *, pattern: str, position: int, pointer: str | None = None, keyword: str | None = None
+    ) -> None:
+        self.pattern = pattern
+        self.position = position
+        super().__init__(
+            f"{message} in the pattern {pattern!r} at offset {position}", pointer=pointer, keyword=keyword
+        )
+
+
+class BudgetError(GrammarError):
+    """Construction was stopped by its budget."""
+
+
+class VocabularyError(ValueError):
+    """The vocabulary cannot be used for masks."""
+
+
+class MatcherError(RuntimeError):
+    """A matcher was used in a way that its state does not allow."""
