@@ -1,0 +1,114 @@
+"""What goes into the engine and what comes out: requests and events, all frozen.
+
+A request ends in exactly one of two ways: one `Finished` per choice (`params.n` of them), or a single `Failed`.
+Events of one request come in order, from the engine's thread; those of different choices interleave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+from uuid import uuid4
+
+from ..plugins.protocols import CompiledGrammar
+from ..samplers import SamplingParams
+from .errors import RequestError
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+def new_request_id() -> str:
+    """A fresh id, unique without coordination."""
+    return uuid4().hex
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One prompt to continue.
+
+    `prompt`: token ids, at least one, special tokens already in place (the engine adds none).
+    `grammar`: what the output must match; one fresh matcher is taken per choice.
+    """
+
+    prompt: Sequence[int]
+    params: SamplingParams = field(default_factory=SamplingParams)
+    grammar: CompiledGrammar | None = None
+    id: str = field(default_factory=new_request_id)
+
+    def __post_init__(self) -> None:
+        prompt = tuple(self.prompt)
+        if not prompt:
+            raise RequestError("the prompt is empty", param="prompt", remedy="give at least one token")
+        if not all(type(token) is int for token in prompt):
+            raise RequestError("the prompt holds something that is not a token id", param="prompt")
+        object.__setattr__(self, "prompt", prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class TopLogprob:
+    """One alternative for a token. `text` holds U+FFFD where the bytes are not whole characters; `data` is exact."""
+
+    token: int
+    text: str
+    data: bytes
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """One token of the output, with the `top_logprobs` likeliest tokens at its place, best first."""
+
+    token: int
+    text: str
+    data: bytes
+    logprob: float
+    top: tuple[TopLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one choice: `cached` of the `prompt` tokens were not computed again."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More text of one choice. `tokens` is filled where the request asked for logprobs; text may be empty then.
+
+    `token_ids` are the tokens behind the text. Text is held back while it may still become a stop string, or while
+    a character is incomplete.
+    """
+
+    index: int
+    text: str
+    tokens: tuple[TokenLogprob, ...] = ()
+    token_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A choice is done; nothing follows for its index.
+
+    `reason`: "stop" (end token, stop string, or the grammar is complete), "length" (max_tokens or the context's end),
+    "cancelled". `stop` is the stop string that was met.
+    """
+
+    index: int
+    reason: FinishReason
+    usage: Usage
+    stop: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The request failed; nothing follows for any choice. `error` is an EngineError or the typed error of a part."""
+
+    error: Exception
+
+
+Event = TextDelta | Finished | Failed
+OnEvent = Callable[[Event], None]
