@@ -1,0 +1,406 @@
+"""The byte automaton as flat arrays, shared by every grammar of one compiler: what the kernels read.
+
+A configuration is (row, frame, n): a place inside a lexeme, the stack, and the code points counted in a bounded string.
+Bytes move it from row to row; where a lexeme ends, `(frame, label)` gives the next row and frame. Both halves are
+filled as they are first needed: a lazy row by its builder, a transition by its frame's handler. The arrays only
+grow, in place, so that a pointer handed to a kernel stays good.
+
+    rows        int32 [dense, 256]  see `codes` for the meaning of a value; only rows of dense form use theirs
+    form        int32 [rows, 2]   (0, 0) dense, (base + 1, offset << 6 | count) sparse; (-1, 0) lazy, (-2, 0) asked for
+    edge_byte, edge_next  int32     a sparse row is its base row, which is dense, with `count` values replaced
+    accept      int32 [rows]        label + 1 where the lexeme may end before the next byte, else 0
+    need        int32 [rows]        least number of further code points to the end of a bounded string
+    reach       int64 [rows]        labels that can still come (keys): -1 all, a bit set or an offset in `reach_words`
+    loops       int64 [rows, 2]     classes of bytes that lead back to the row (`codes.byte_class`), low word first
+    wide        int32 [rows]        a row that this one differs little from and whose mask is worth keeping, or 0
+    base, capacity, low, high, scopes int32 [frames]; allow int64 [frames]
+    next_row, next_frame int32      at `base[frame] + label`
+
+Rows below DENSE_ROWS may take any form, those above are sparse: a trie of 100,000 characters must not reserve 100 MB.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Final, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import BudgetError
+from .codes import (
+    BIG,
+    DEAD,
+    DENSE,
+    EDGE_SHIFT,
+    LAZY,
+    LAZY_REQUESTED,
+    LOOPS_COUNTED,
+    LOOPS_SET,
+    MAX_EDGES,
+    REQUESTED,
+    TEXT_DEPENDENT,
+    UNKNOWN,
+)
+from .memory import reserve
+
+DENSE_ROWS: Final = 1 << 20
+ROWS: Final = 1 << 22
+EDGES: Final = 1 << 24
+FRAMES: Final = 1 << 22
+TRANSITIONS: Final = 1 << 24
+WORDS: Final = 1 << 23
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+
+class Depends:
+    """The type of DEPENDS, the answer of `Handler.fill` where only the recorded text can tell."""
+
+    def __repr__(self) -> str:
+        return "DEPENDS"
+
+
+DEPENDS: Final = Depends()
+
+
+class Handler(Protocol):
+    """What a frame does when a lexeme of it ends."""
+
+    def fill(self, frame: int, label: int) -> tuple[int, int] | Depends | None:
+        """Next (row, frame); None: no text goes on here; DEPENDS: the recorded text decides (`resolve`)."""
+
+    def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> tuple[int, int] | None:
+        """The same with the recorded texts given, exact. Asked only of frames with scopes."""
+
+
+class Tables:
+    """Rows, frames and transitions of all grammars of one compiler. Writers hold `lock`; readers need nothing."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.rows: Int32s = reserve(DENSE_ROWS * 256, np.int32).reshape(DENSE_ROWS, 256)
+        self.form: Int32s = reserve(ROWS * 2, np.int32).reshape(ROWS, 2)
+        self.edge_byte: Int32s = reserve(EDGES, np.int32)
+        self.edge_next: Int32s = reserve(EDGES, np.int32)
+        self.accept: Int32s = reserve(ROWS, np.int32)
+        self.need: Int32s = reserve(ROWS, np.int32)
+        self.reach: Int64s = reserve(ROWS, np.int64)
+        self.reach_words: Int64s = reserve(WORDS, np.int64)
+        self.loops: Int64s = reserve(ROWS * 2, np.int64).reshape(ROWS, 2)
+        self.wide: Int32s = reserve(ROWS, np.int32)
+        self.base: Int32s = reserve(FRAMES, np.int32)
+        self.capacity: Int32s = reserve(FRAMES, np.int32)
+        self.allow: Int64s = reserve(FRAMES, np.int64)
+        self.low: Int32s = reserve(FRAMES, np.int32)
+        self.high: Int32s = reserve(FRAMES, np.int32)
+        self.scopes: Int32s = reserve(FRAMES, np.int32)
+        self.next_row: Int32s = reserve(TRANSITIONS, np.int32)
+        self.next_frame: Int32s = reserve(TRANSITIONS, np.int32)
+        # Scalar access through these costs a third of numpy's.
+        self._rows = _view(self.rows)
+        self._form = _view(self.form)
+        self._edge_byte, self._edge_next = _view(self.edge_byte), _view(self.edge_next)
+        self._next_row, self._next_frame = _view(self.next_row), _view(self.next_frame)
+        self._loops = _view(self.loops)
+        self._dense_used, self._sparse_used, self._edges_used, self._words_used = 1, DENSE_ROWS, 0, 1
+        self._frames_used, self._transitions_used = 1, 1
+        self._dense_filled = 1
+        self._builders: dict[int, Callable[[int], None]] = {}
+        self._interned: dict[Hashable, int] = {}
+        self._keys: list[Hashable] = [None]
+        self._handlers: list[Handler | None] = [None]
+        self.reach[:2] = -1
+        self.high[0], self.allow[0] = BIG, -1
+        self.end_row: int = self.dense()
+        self.end_frame: int = self.frame(("end",), _End(), labels=8)
+
+    # ---- rows
+
+    def dense(self, count: int = 1) -> int:
+        """The first of `count` new rows without any edge."""
+        first = self._reserve_dense(count)
+        self._dense_filled += count
+        return first
+
+    def lazy(self, builder: Callable[[int], None], *, light: bool = False) -> int:
+        """A new row that `builder(row)` fills (through `rows[row]` or `set_sparse`) when it is first needed.
+
+        `light`: the builder promises a sparse row, which then takes no space for a dense one.
+        """
+        row = self.sparse() if light else self._reserve_dense(1)
+        self._form[2 * row] = LAZY
+        self._form[2 * row + 1] = 0
+        self._builders[row] = builder
+        return row
+
+    def sparse(self, count: int = 1) -> int:
+        """The first of `count` new rows of sparse form: empty until `set_sparse`, or `form` is written in bulk."""
+        first = self._sparse_used
+        if first + count > ROWS:
+            raise _full("sparse rows", ROWS - DENSE_ROWS)
+        self._sparse_used += count
+        self.form[first : first + count, 0] = 1
+        self.reach[first : first + count] = -1
+        return first
+
+    def set_sparse(self, row: int, base: int, edges: Iterable[tuple[int, int]]) -> None:
+        """Makes `row` the dense row `base` (0: no edge) with at most 63 `edges`, (byte, value), put over it."""
+        pairs = list(edges)
+        if len(pairs) > MAX_EDGES:
+            raise ValueError(f"{len(pairs)} edges in a sparse row; make it dense above {MAX_EDGES}")
+        offset = self.add_edges(len(pairs))
+        for i, (byte, value) in enumerate(pairs, offset):
+            self._edge_byte[i] = byte
+            self._edge_next[i] = value
+        self._form[2 * row + 1] = offset << EDGE_SHIFT | len(pairs)
+        self._form[2 * row] = base + 1
+
+    def add_edges(self, count: int) -> int:
+        """The offset of `count` new places in `edge_byte` and `edge_next`, to be written in bulk."""
+        offset = self._edges_used
+        if offset + count > EDGES:
+            raise _full("edges", EDGES)
+        self._edges_used += count
+        return offset
+
+    def add_reach(self, words: npt.NDArray[np.int64]) -> int:
+        """Stores words of reach sets; returns the first one's offset. A frame's `allow` is `offset | words << 32`."""
+        offset, count = self._words_used, words.size
+        if offset + count > WORDS:
+            raise _full("reach words", WORDS)
+        self._words_used += count
+        self.reach_words[offset : offset + count] = words.reshape(-1)
+        return offset
+
+    def build_row(self, row: int) -> None:
+        """Fills a lazy row; nothing to do for a row that is there. After an exception the row is lazy as before."""
+        builder = self._builders.get(row)
+        if builder is None:
+            return
+        light = row >= DENSE_ROWS
+        self._form[2 * row] = 1 if light else DENSE
+        try:
+            builder(row)
+        except BaseException:
+            if not light:
+                self.rows[row] = 0
+            self._form[2 * row] = LAZY
+            raise
+        del self._builders[row]
+        if self._form[2 * row] == DENSE:
+            self._dense_filled += 1
+
+    def values(self, row: int) -> Int32s:
+        """The 256 values of a row, whatever its form; a lazy row is built. The array is read only by convention."""
+        self.build_row(row)
+        base = self._form[2 * row]
+        if base == DENSE:
+            own: Int32s = self.rows[row]
+            return own
+        merged: Int32s = self.rows[base - 1].copy()
+        offset, count = self._edges(row)
+        merged[self.edge_byte[offset : offset + count]] = self.edge_next[offset : offset + count]
+        return merged
+
+    def value(self, row: int, byte: int) -> int:
+        """One value of a row, whatever its form; a lazy row is built."""
+        base = self._form[2 * row]
+        if base < 0:
+            self.build_row(row)
+            base = self._form[2 * row]
+        if base == DENSE:
+            return self._rows[row << 8 | byte]
+        offset, count = self._edges(row)
+        for i in range(offset, offset + count):
+            if self._edge_byte[i] == byte:
+                return self._edge_next[i]
+        return self._rows[base - 1 << 8 | byte]
+
+    def set_loops(self, row: int, classes: int, *, counted: bool = False) -> None:
+        """Records the classes of bytes that lead from `row` back to it; `counted` if each code point counts."""
+        summary = classes | LOOPS_SET | (LOOPS_COUNTED if counted else 0)
+        low = summary & (1 << 64) - 1
+        self._loops[2 * row] = low - (1 << 64) if low >> 63 else low
+        self._loops[2 * row + 1] = summary >> 64
+
+    def is_lazy(self, row: int) -> bool:
+        """True while the row waits for its builder."""
+        return self._form[2 * row] < 0
+
+    # ---- frames
+
+    def frame(
+        self,
+        key: Hashable,
+        handler: Handler,
+        *,
+        labels: int,
+        allow: int = -1,
+        low: int = 0,
+        high: int = BIG,
+        scopes: int = 0,
+    ) -> int:
+        """The frame of `key`, made at the first call; later calls give the same one and look at nothing else.
+
+        `labels` is how many transitions to reserve; more may be asked for later. `scopes` above zero records text.
+        """
+        known = self._interned.get(key)
+        if known is not None:
+            return known
+        frame = self._frames_used
+        if frame >= FRAMES:
+            raise _full("frames", FRAMES)
+        self.base[frame] = self._block(labels)
+        self._frames_used += 1
+        self.capacity[frame] = labels
+        self.allow[frame], self.low[frame], self.high[frame] = allow, low, min(high, BIG)
+        self.scopes[frame] = scopes
+        self._interned[key] = frame
+        self._keys.append(key)
+        self._handlers.append(handler)
+        return frame
+
+    def frame_key(self, frame: int) -> Hashable:
+        """The key that a frame was made with."""
+        return self._keys[frame]
+
+    def handler(self, frame: int) -> Handler:
+        """The handler that a frame was made with."""
+        handler = self._handlers[frame]
+        if handler is None:
+            raise LookupError(f"frame {frame} does not exist")
+        return handler
+
+    def fill(self, frame: int, label: int) -> int:
+        """Makes the transition of `(frame, label)` known and returns its `next_row`: a row, DEAD or TEXT_DEPENDENT.
+
+        An exception of the handler leaves the transition unknown.
+        """
+        if label >= self.capacity[frame]:
+            self._grow(frame, label + 1)
+        at = int(self.base[frame]) + label
+        state = self._next_row[at]
+        if state not in (UNKNOWN, REQUESTED):
+            return state
+        try:
+            answer = self.handler(frame).fill(frame, label)
+        except BaseException:
+            self._next_row[int(self.base[frame]) + label] = UNKNOWN
+            raise
+        at = int(self.base[frame]) + label  # the handler may have moved the block
+        if answer is None:
+            state = DEAD
+        elif isinstance(answer, Depends):
+            state = TEXT_DEPENDENT
+        else:
+            state, self._next_frame[at] = answer
+        self._next_row[at] = state
+        return state
+
+    def next(self, frame: int, label: int) -> tuple[int, int]:
+        """`(next_row, next_frame)` of a transition, filled if need be; a row below zero is DEAD or TEXT_DEPENDENT."""
+        row = self.fill(frame, label)
+        return row, self._next_frame[int(self.base[frame]) + label]
+
+    def fill_requests(self, requests: Sequence[Sequence[int]] | Int32s) -> None:
+        """Answers what a kernel asked for: (frame, label) transitions and (-1, row) lazy rows.
+
+        An exception clears the marks of everything not yet answered, so that a later walk asks again.
+        """
+        pairs = [(int(a), int(b)) for a, b in requests]
+        done = 0
+        try:
+            for first, second in pairs:
+                if first < 0:
+                    self.build_row(second)
+                else:
+                    self.fill(first, second)
+                done += 1
+        finally:
+            for first, second in pairs[done:]:
+                self._forget(first, second)
+
+    def nbytes(self) -> int:
+        """Bytes in use: rows, edges, frames and transitions written so far."""
+        rows = self._dense_used + self._sparse_used - DENSE_ROWS
+        per_row = 8 + 4 + 4 + 8 + 16 + 4
+        return (
+            self._dense_filled * 1024
+            + rows * per_row
+            + self._edges_used * 8
+            + self._words_used * 8
+            + self._frames_used * 28
+            + self._transitions_used * 8
+        )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows, edges, frames and transitions exist."""
+        return {
+            "dense": self._dense_filled,
+            "lazy": len(self._builders),
+            "sparse": self._sparse_used - DENSE_ROWS,
+            "edges": self._edges_used,
+            "frames": self._frames_used,
+            "transitions": self._transitions_used,
+        }
+
+    # ---- parts
+
+    def _reserve_dense(self, count: int) -> int:
+        first = self._dense_used
+        if first + count > DENSE_ROWS:
+            raise _full("rows", DENSE_ROWS)
+        self._dense_used += count
+        self.reach[first : first + count] = -1
+        return first
+
+    def _edges(self, row: int) -> tuple[int, int]:
+        packed = self._form[2 * row + 1]
+        return packed >> EDGE_SHIFT, packed & MAX_EDGES
+
+    def _block(self, labels: int) -> int:
+        first = self._transitions_used
+        if first + labels > TRANSITIONS:
+            raise _full("transitions", TRANSITIONS)
+        self._transitions_used += labels
+        return first
+
+    def _grow(self, frame: int, labels: int) -> None:
+        old, count = int(self.base[frame]), int(self.capacity[frame])
+        new_count = max(labels, 2 * count)
+        new = self._block(new_count)
+        self.next_row[new : new + count] = self.next_row[old : old + count]
+        self.next_frame[new : new + count] = self.next_frame[old : old + count]
+        self.base[frame] = new
+        self.capacity[frame] = new_count
+
+    def _forget(self, first: int, second: int) -> None:
+        if first < 0:
+            if self._form[2 * second] == LAZY_REQUESTED:
+                self._form[2 * second] = LAZY
+        elif second < self.capacity[first]:
+            at = int(self.base[first]) + second
+            if self._next_row[at] == REQUESTED:
+                self._next_row[at] = UNKNOWN
+
+
+class _End:
+    """After the whole value nothing may follow but the end of the text."""
+
+    def fill(self, frame: int, label: int) -> None:
+        return None
+
+    def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> None:
+        return None
+
+
+def _view(array: npt.NDArray[Any]) -> memoryview[int]:
+    return cast("memoryview[int]", memoryview(cast(Any, array.reshape(-1))))
+
+
+def _full(what: str, limit: int) -> BudgetError:
+    return BudgetError(f"the automaton's tables are full: {limit} {what}", remedy="use a new GrammarCompiler")
