@@ -1,0 +1,121 @@
+"""Errors as clients see them: one table from error class to status, type and code, and one place that writes the body.
+
+    RequestError (engine/errors.py)
+        BodyError                     the body is not JSON, or not of the shape that the endpoint takes
+        ModelNotFoundError            the request names a model that is not served here
+    BodyTooLargeError                 the body is longer than the server reads
+
+The body is OpenAI's: `{"error": {"message", "type", "param", "code"}}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from ...grammar import errors as grammar
+from ...samplers import SamplingError
+from .. import errors as engine
+from .types import ErrorBody, ErrorDetail
+
+INVALID = "invalid_request_error"
+SERVER = "server_error"
+
+
+class BodyError(engine.RequestError):
+    """A request that cannot be read; `param` is the path of the field at fault."""
+
+
+class ModelNotFoundError(engine.RequestError):
+    """The request asks for a model that this engine does not serve."""
+
+
+class BodyTooLargeError(engine.EngineError):
+    """The body is longer than the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a class of errors is answered. `param` is the field at fault where the error itself does not say."""
+
+    status: int
+    type: str
+    code: str | None
+    param: str | None = None
+
+
+# An error is answered by the nearest of its base classes that stands here; `unexpected` catches the rest.
+ANSWERS: Mapping[type[BaseException], Answer] = {
+    BodyError: Answer(400, INVALID, "invalid_body"),
+    ModelNotFoundError: Answer(404, INVALID, "model_not_found", "model"),
+    BodyTooLargeError: Answer(413, INVALID, "body_too_large"),
+    SamplingError: Answer(400, INVALID, "invalid_value"),
+    grammar.SchemaError: Answer(400, INVALID, "invalid_schema", "response_format"),
+    grammar.UnsupportedError: Answer(400, INVALID, "unsupported_schema", "response_format"),
+    grammar.UnsatisfiableError: Answer(400, INVALID, "unsatisfiable_schema", "response_format"),
+    grammar.PatternError: Answer(400, INVALID, "invalid_pattern", "response_format"),
+    grammar.BudgetError: Answer(400, INVALID, "schema_too_complex", "response_format"),
+    grammar.GrammarError: Answer(400, INVALID, "invalid_grammar", "response_format"),
+    engine.ContextLengthError: Answer(400, INVALID, "context_length_exceeded", "messages"),
+    engine.RequestError: Answer(400, INVALID, "invalid_request"),
+    engine.BusyError: Answer(503, SERVER, "engine_busy"),
+    engine.ClosedError: Answer(503, SERVER, "engine_closed"),
+    engine.PluginFault: Answer(500, SERVER, "plugin_fault"),
+    engine.GrammarFault: Answer(500, SERVER, "grammar_fault"),
+    engine.RequestFault: Answer(500, SERVER, "request_fault"),
+    engine.ModelFault: Answer(500, SERVER, "model_fault"),
+    engine.EngineError: Answer(500, SERVER, "engine_error"),
+}
+UNEXPECTED = Answer(500, SERVER, "internal_error")
+
+
+def answer_for(error: BaseException) -> Answer:
+    """The row of the table for this error."""
+    return next((ANSWERS[base] for base in type(error).__mro__ if base in ANSWERS), UNEXPECTED)
+
+
+def body_for(error: BaseException) -> ErrorBody:
+    """The error as a body. What is not an error of this product says nothing of its inside: the log has it."""
+    answer = answer_for(error)
+    message = "an unexpected error ended this request" if answer is UNEXPECTED else one_line(str(error))
+    param = getattr(error, "param", None) or getattr(error, "option", None) or answer.param
+    return ErrorBody(error=ErrorDetail(message=message, type=answer.type, param=param, code=answer.code))
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks and runs of blanks."""
+    return " ".join(text.split())
+
+
+def from_validation(error: ValidationError, body: object) -> BodyError:
+    """The deepest complaint about a body as one line that begins with the path of the field, `messages.0.role`.
+
+    A value that fits no member of a union is reported once per member; the deepest report is about the member that
+    was meant.
+    """
+    located = [(_path(detail["loc"], body), detail) for detail in error.errors(include_url=False)]
+    path, detail = max(located, key=lambda pair: len(pair[0]))
+    message = detail["msg"].removeprefix("Value error, ")
+    param = ".".join(map(str, path)) or None
+    return BodyError(one_line(f"{param}: {message}" if param else message), param=param)
+
+
+def _path(location: Sequence[int | str], body: object) -> tuple[int | str, ...]:
+    """The parts of a location that are keys and indices of the body. The names of union members, between them, are
+    not.
+    """
+    path: list[int | str] = []
+    value: Any = body
+    for position, part in enumerate(location):
+        last = position == len(location) - 1
+        if isinstance(part, int) and isinstance(value, list) and part < len(value):
+            value = value[part]
+        elif isinstance(part, str) and isinstance(value, dict) and (part in value or last):
+            value = value.get(part)
+        else:
+            continue
+        path.append(part)
+    return tuple(path)
