@@ -1,0 +1,56 @@
+"""Token masks: packed bit rows, uint32 [B, W]; bit i of word i // 32, least significant first, is token i."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .protocols import Logits, MaskRows
+
+WORD = 32
+
+
+def words(vocabulary: int) -> int:
+    """Words in a row for `vocabulary` tokens."""
+    return -(-vocabulary // WORD)
+
+
+def pack(tokens: Iterable[int], vocabulary: int) -> MaskRows:
+    """The row, uint32 [W], with the bits of `tokens` set."""
+    bits = np.zeros(words(vocabulary) * WORD, np.uint8)
+    bits[list(tokens)] = 1
+    return np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32, copy=False)
+
+
+def unpack(rows: MaskRows, vocabulary: int) -> NDArray[np.bool_]:
+    """Rows of bits, bool [..., V]."""
+    data = np.ascontiguousarray(rows).astype("<u4", copy=False).view(np.uint8)
+    return np.unpackbits(data, axis=-1, count=vocabulary, bitorder="little").view(np.bool_)
+
+
+def apply(logits: Logits, rows: MaskRows) -> None:
+    """Set `logits`, float32 [B, V], to -inf where `rows`, uint32 [B, W], has no bit."""
+    np.copyto(logits, np.float32(-np.inf), where=~unpack(rows, logits.shape[-1]))
+
+
+def allows(rows: MaskRows, tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Bool [B]: is bit `tokens[i]` set in row i? Ids outside the rows are not allowed."""
+    inside = (tokens >= 0) & (tokens < rows.shape[-1] * WORD)
+    safe = np.where(inside, tokens, 0)
+    picked = rows[np.arange(len(rows)), safe // WORD]
+    set_: NDArray[np.bool_] = (picked >> (safe % WORD).astype(np.uint32)) & 1 != 0
+    return inside & set_
+
+
+def empty(rows: MaskRows) -> NDArray[np.bool_]:
+    """Bool [B]: rows that allow nothing."""
+    some: NDArray[np.bool_] = np.any(rows, axis=1)
+    return np.logical_not(some)
+
+
+def only(rows: MaskRows, among: MaskRows) -> NDArray[np.bool_]:
+    """Bool [B]: rows with at least one bit, all of them within `among`, uint32 [W]."""
+    outside: NDArray[np.bool_] = np.any(rows & ~among, axis=1)
+    return np.logical_not(outside | empty(rows))
