@@ -2,7 +2,7 @@
 
 A row value says what one byte does in one row:
 
-    v > 0    go on in row `v & ROW_MASK`; the flags COUNT, REACH, REACH_WIDE ask for a check on the way
+    v > 0    go on in row `v & ROW_MASK`; the flags COUNT, REACH, REACH_WIDE, NEED ask for a check on the way
     v < 0    the lexeme ends with this byte, label `(-v & LABEL_MASK) - 1`; the flag CHECK_LOW asks for a check
     v == 0   no word goes on with this byte, unless the row accepts: then the lexeme ended before it (numbers, literals)
 """
@@ -28,6 +28,9 @@ REACH: Final = 1 << 25
 """Dead unless `reach[next] & allow[frame]`."""
 REACH_WIDE: Final = 1 << 26
 """The same, where both are offsets into `reach_words` (see `Tables.add_reach`)."""
+NEED: Final = 1 << 27
+"""Dead if `n + need[next]` exceeds `high[frame]`, n itself unchanged: a byte inside a code point that decides between
+targets of different need. Rare: only patterns with a length bound have it, where one lead byte leads to both."""
 LABEL_MASK: Final = 0xFFFFF
 CHECK_LOW: Final = 1 << 20
 """On an end's value (`-v`): dead if n is below `low[frame]`."""
@@ -35,7 +38,10 @@ CHECK_LOW: Final = 1 << 20
 BIG: Final = 1 << 30
 """No upper bound on a length."""
 MAX_LABELS_NARROW: Final = 62
-"""A reach set up to this many labels is one word; the two bits above stay free for the kernels."""
+"""A reach set of up to this many labels is one word; of more, several words of as many bits each."""
+OTHER_KEY: Final = 1 << 62
+"""In `reach` and `allow`: a key that no name and no pattern claims (label FIRST_LABEL). The free key body is one shared
+row whose reach is this bit alone, so it stands in the narrow and in the wide form of `allow` alike."""
 
 # States of a transition in `next_row`.
 UNKNOWN: Final = 0

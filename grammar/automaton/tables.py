@@ -22,6 +22,7 @@ Rows below DENSE_ROWS may take any form, those above are sparse: a trie of 100,0
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, Protocol, cast
 
@@ -109,6 +110,8 @@ class Tables:
         self._frames_used, self._transitions_used = 1, 1
         self._dense_filled = 1
         self._builders: dict[int, Callable[[int], None]] = {}
+        self._block_starts: list[int] = []
+        self._block_builders: list[Callable[[int], None]] = []
         self._interned: dict[Hashable, int] = {}
         self._keys: list[Hashable] = [None]
         self._handlers: list[Handler | None] = [None]
@@ -135,6 +138,14 @@ class Tables:
         self._form[2 * row + 1] = 0
         self._builders[row] = builder
         return row
+
+    def lazy_block(self, count: int, builder: Callable[[int], None]) -> int:
+        """The first of `count` new lazy rows of sparse form that share one builder: no object is made for each."""
+        first = self.sparse(count)
+        self.form[first : first + count, 0] = LAZY
+        self._block_starts.append(first)
+        self._block_builders.append(builder)
+        return first
 
     def sparse(self, count: int = 1) -> int:
         """The first of `count` new rows of sparse form: empty until `set_sparse`, or `form` is written in bulk."""
@@ -167,7 +178,11 @@ class Tables:
         return offset
 
     def add_reach(self, words: npt.NDArray[np.int64]) -> int:
-        """Stores words of reach sets; returns the first one's offset. A frame's `allow` is `offset | words << 32`."""
+        """Stores words of reach sets and returns the first one's offset.
+
+        Where a key's labels need several words, a row's `reach` is an offset, and a frame's `allow` is
+        `offset | words << 32`, with the bit OTHER_KEY besides if such keys are allowed.
+        """
         offset, count = self._words_used, words.size
         if offset + count > WORDS:
             raise _full("reach words", WORDS)
@@ -177,9 +192,11 @@ class Tables:
 
     def build_row(self, row: int) -> None:
         """Fills a lazy row; nothing to do for a row that is there. After an exception the row is lazy as before."""
+        if self._form[2 * row] >= 0:
+            return
         builder = self._builders.get(row)
         if builder is None:
-            return
+            builder = self._block_builders[bisect_right(self._block_starts, row) - 1]
         light = row >= DENSE_ROWS
         self._form[2 * row] = 1 if light else DENSE
         try:
@@ -189,7 +206,7 @@ class Tables:
                 self.rows[row] = 0
             self._form[2 * row] = LAZY
             raise
-        del self._builders[row]
+        self._builders.pop(row, None)
         if self._form[2 * row] == DENSE:
             self._dense_filled += 1
 
