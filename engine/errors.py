@@ -9,6 +9,13 @@
         RequestFault                  a part of this request failed while it ran; other requests are not affected
             PluginFault               ... and it was the plugin named by `plugin`
             GrammarFault              ... and it was its grammar's matcher
+        ModelError                    the model cannot be had, read or run here; `path` names its file
+            ModelFileError            missing, truncated or damaged file, or no GGUF at all
+            UnsupportedModelError     a sound file of a kind that the runtime does not run
+            DownloadError             the default model could not be fetched or verified
+            CompileError              the model's library could not be compiled or loaded
+        StepError                     a step of the model was asked wrongly: ids, tokens or lengths (ValueError)
+            PagesExhaustedError       the KV cache has too few free pages for this step; nothing was changed
         ModelFault                    the model's step failed: every request in the batch fails, the engine stays usable
         ClosedError                   the engine was closed
 
@@ -17,6 +24,8 @@ loading (plugins/errors.py); none of these is wrapped, since each already says w
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 
 class EngineError(Exception):
@@ -77,6 +86,43 @@ class PluginFault(RequestFault):
 
 class GrammarFault(RequestFault):
     """A matcher raised, refused a token that its own mask allowed, or allowed none."""
+
+
+class ModelError(EngineError):
+    """The model cannot be had, read or run here; `path` is its file, where there is one."""
+
+    def __init__(self, message: str, *, path: Path | None = None, remedy: str | None = None) -> None:
+        self.path = path
+        super().__init__(message, remedy=remedy)
+
+
+class ModelFileError(ModelError):
+    """The model file is missing, truncated, damaged, or no GGUF."""
+
+
+class UnsupportedModelError(ModelError):
+    """The file is sound, but its architecture, format or dimensions are not supported."""
+
+
+class DownloadError(ModelError):
+    """The default model could not be fetched or verified."""
+
+
+class CompileError(ModelError):
+    """The model's library could not be compiled or loaded."""
+
+
+class StepError(EngineError, ValueError):
+    """A step or a change of the KV cache was asked with ids, tokens or lengths that it cannot take."""
+
+
+class PagesExhaustedError(StepError):
+    """The KV cache has `free` pages and `needed` are wanted; nothing was changed."""
+
+    def __init__(self, message: str, *, needed: int, free: int, remedy: str | None = None) -> None:
+        self.needed = needed
+        self.free = free
+        super().__init__(message, remedy=remedy)
 
 
 class ModelFault(EngineError):
