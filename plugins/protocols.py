@@ -1,34 +1,46 @@
 """What plugins return and what they are given, as typed protocols.
 
-Shapes: B rows in a batch, V the width of the model's logits (the vocabulary, padding included), W = ceil(V / 32).
+Shapes: B rows in a batch, R of them handed to one processor, V the width of the model's logits (padding included),
+W = ceil(V / 32) words of a mask row. Sampling's own protocols live beside the chain that calls them
+(samplers/protocols.py) and are offered here as well, so that an author finds all of them in one place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
+from ..samplers.params import SamplingParams
+from ..samplers.protocols import Logits, LogitsProcessor, MaskRows, Phase, Row, Sampler
 
-Logits = NDArray[np.float32]
-MaskRows = NDArray[np.uint32]
+__all__ = [
+    "CompiledGrammar",
+    "Compiler",
+    "GrammarFrontend",
+    "Job",
+    "KVCache",
+    "KVManager",
+    "Logits",
+    "LogitsProcessor",
+    "MaskRows",
+    "Matcher",
+    "Phase",
+    "Row",
+    "Sampler",
+    "Scheduler",
+]
 
 
 @runtime_checkable
 class Matcher(Protocol):
-    """One request's place in a grammar. Used by one thread at a time."""
+    """One choice's place in a grammar. Used by one thread at a time."""
 
     def fill_mask(self, row: MaskRows, /) -> None:
-        """Write uint32 [W]: bit i of word i // 32, least significant first, is set if token i may come next."""
+        """Write uint32 [W]: bit i % 32 of word i // 32 is set if token i may come next."""
         ...
 
     def accept(self, token: int, /) -> bool:
         """Advance by one token; False, with nothing changed, if the grammar does not allow it."""
-        ...
-
-    def rollback(self, n: int, /) -> None:
-        """Undo the last n accepted tokens."""
         ...
 
     def is_accepting(self) -> bool:
@@ -40,12 +52,149 @@ class Matcher(Protocol):
 class CompiledGrammar(Protocol):
     """A compiled grammar, shared by any number of requests and threads."""
 
-    def matcher(self) -> Any:
-        """A fresh Matcher at the start."""
+    def matcher(self) -> Matcher:
+        """A fresh matcher at the start."""
         ...
 
 
-class MaskFiller(Protocol):
-    """The compiler's batch call: row i of `rows`, uint32 [B, W], is filled for matcher i."""
+class Compiler(Protocol):
+    """The engine's grammar compiler: what it offers a GrammarFrontend, and the batch call of the loop."""
 
-    def __call__(self, matchers: Sequence[Any], rows: MaskRows, /) -> None: ...
+    def json_schema(self, schema: Any, **options: Any) -> Any: ...
+
+    def json_object(self, **options: Any) -> Any: ...
+
+    def regex(self, pattern: str, **options: Any) -> Any: ...
+
+    def choice(self, values: Sequence[str], **options: Any) -> Any: ...
+
+    def fill_masks(self, matchers: Sequence[Any], rows: MaskRows, /) -> None:
+        """Row i of `rows`, uint32 [len(matchers), W], is filled for matcher i."""
+        ...
+
+
+@runtime_checkable
+class GrammarFrontend(Protocol):
+    """Turns one kind of source into a compiled grammar. Called in the requester's thread, never in the engine's."""
+
+    def __call__(self, source: Any, options: Mapping[str, Any], compiler: Compiler, /) -> CompiledGrammar:
+        """Raises a ValueError (GrammarError for the shipped kinds) that says what is wrong with the source."""
+        ...
+
+
+class Job(Protocol):
+    """One choice of one request, as the scheduling policy sees it: read only."""
+
+    @property
+    def request_id(self) -> str: ...
+
+    @property
+    def index(self) -> int: ...
+
+    @property
+    def params(self) -> SamplingParams: ...
+
+    @property
+    def prompt(self) -> Sequence[int]: ...
+
+    @property
+    def output(self) -> Sequence[int]: ...
+
+    @property
+    def arrived(self) -> float:
+        """time.monotonic() at submission, seconds."""
+        ...
+
+    @property
+    def preemptions(self) -> int:
+        """How often it was put back into the line."""
+        ...
+
+
+@runtime_checkable
+class Scheduler(Protocol):
+    """A policy: who enters the batch, who leaves it when pages run out. The engine keeps the pages and the chunks.
+
+    Called once per admission and once per preemption, in the engine's thread: no blocking calls. An answer out of range
+    or an exception is logged, and first come first served answers instead.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def admit(self, waiting: Sequence[Job], running: Sequence[Job], /) -> int | None:
+        """Index into `waiting` (at most 64 jobs, in the order of arrival, put-back ones first), or None to admit no one
+        now.
+
+        Who is named and does not fit waits for pages, and nobody overtakes it in this step.
+        """
+        ...
+
+    def preempt(self, running: Sequence[Job], /) -> int:
+        """Index into `running` (in the order of admission, at least two) of the job to put back into the line.
+
+        Its tokens are kept and computed again later, so its output does not change.
+        """
+        ...
+
+
+@runtime_checkable
+class KVCache(Protocol):
+    """The runtime's paged cache of keys and values, as a manager sees it. Lengths in tokens."""
+
+    @property
+    def page_size(self) -> int: ...
+
+    @property
+    def total_pages(self) -> int: ...
+
+    @property
+    def free_pages(self) -> int: ...
+
+    def add(self, sequence: int, /) -> None: ...
+
+    def remove(self, sequence: int, /) -> None: ...
+
+    def fork(self, parent: int, child: int, /, position: int = -1) -> None:
+        """`child` starts with the first `position` tokens of `parent`, sharing its pages (-1: all)."""
+        ...
+
+    def length(self, sequence: int, /) -> int: ...
+
+
+@runtime_checkable
+class KVManager(Protocol):
+    """Which sequences' keys and values exist, what is shared between them, what is kept after a request's end."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def page_size(self) -> int: ...
+
+    @property
+    def total_pages(self) -> int: ...
+
+    def start(self, sequence: int, tokens: Sequence[int], /) -> int:
+        """Begin a sequence that will hold `tokens`; how many of them, from the left and fewer than all, are there
+        already.
+
+        A multiple of `page_size`, so that no page is written by two sequences.
+        """
+        ...
+
+    def extend(self, sequence: int, tokens: Sequence[int], /) -> None:
+        """Told after each step: these tokens were computed and are in the cache now."""
+        ...
+
+    def reserve(self, pages: int, /) -> bool:
+        """Make at least `pages` pages free, giving up what is kept for later; False if that is not possible."""
+        ...
+
+    def stop(self, sequence: int, /, *, keep: bool) -> None:
+        """The sequence is over. `keep`: it ended well, and others may share its prefix."""
+        ...
+
+    def clear(self) -> None:
+        """Drop every sequence, after a fault of the model: leave the cache empty."""
+        ...

@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import masks as bits
+from .choice import SeededSampler
 from .logprobs import RowLogprobs, logprobs
 from .protocols import Logits, LogitsProcessor, MaskRows, Phase, Row, Sampler
+from .transforms import default_processors
 
 _PHASES: tuple[Phase, ...] = ("edit", "shape")
+_TRUSTED: frozenset[type] = frozenset({SeededSampler, *map(type, default_processors())})
 
 
 class EmptyMaskError(Exception):
@@ -48,17 +51,14 @@ class Outcome:
 class SamplerChain:
     """An ordered chain of processors and a sampler, over batches of changing rows.
 
-    `trusted` names the processors that were written with the engine: they change the batch in place. Any other works on
-    a copy of its rows, so that what it leaves behind when it raises is thrown away.
+    The transforms and the sampler that were written with it change the batch in place. Any other works on a copy of its
+    rows, so that what it leaves behind when it raises is thrown away, and its answers are checked.
     """
 
-    def __init__(
-        self, processors: Sequence[LogitsProcessor], sampler: Sampler, *, trusted: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, processors: Sequence[LogitsProcessor], sampler: Sampler) -> None:
         ordered = sorted(processors, key=lambda p: (_PHASES.index(p.phase), p.order, p.name))
         self.processors: tuple[LogitsProcessor, ...] = tuple(ordered)
         self.sampler = sampler
-        self._trusted = trusted
         self._active: dict[Row, int] = {}
 
     def start(self, row: Row) -> Fault | None:
@@ -125,11 +125,12 @@ class SamplerChain:
             at = [i for i, bit in enumerate(active) if bit >> k & 1 and i not in outcome.faults]
             if not at:
                 continue
-            if processor.name in self._trusted and len(at) == len(rows):
+            trusted = type(processor) in _TRUSTED
+            if trusted and len(at) == len(rows):
                 processor.apply(logits, rows)
                 continue
             group = [rows[i] for i in at]
-            if processor.name in self._trusted:
+            if trusted:
                 part = logits[at]
                 processor.apply(part, group)
                 logits[at] = part
@@ -159,8 +160,8 @@ class SamplerChain:
 
     def _draw(self, logits: Logits, rows: Sequence[Row], active: Sequence[int], outcome: Outcome) -> None:
         for i in np.flatnonzero(np.isneginf(logits.max(axis=1))).tolist():
-            culprits = [p.name for k, p in enumerate(self.processors) if active[i] >> k & 1]
-            blamed = next((name for name in reversed(culprits) if name not in self._trusted), None)
+            foreign = [p for k, p in enumerate(self.processors) if active[i] >> k & 1 and type(p) not in _TRUSTED]
+            blamed = foreign[-1].name if foreign else None
             _fail(outcome, logits, i, Fault(blamed, EmptyMaskError("no allowed token is left to choose from")))
         at = [i for i in range(len(rows)) if i not in outcome.faults]
         if not at:
@@ -169,7 +170,7 @@ class SamplerChain:
         try:
             tokens = self._choose(logits if whole else logits[at], [rows[i] for i in at])
         except Exception as first:
-            if len(at) == 1 or self.sampler.name in self._trusted:
+            if len(at) == 1 or type(self.sampler) in _TRUSTED:
                 outcome.faults.update({i: Fault(self.sampler.name, first) for i in at})
                 return
             self._choose_one_by_one(logits, rows, at, outcome)
@@ -185,7 +186,7 @@ class SamplerChain:
 
     def _choose(self, logits: Logits, rows: Sequence[Row]) -> NDArray[np.int64]:
         """The sampler's answer, checked."""
-        if self.sampler.name in self._trusted:
+        if type(self.sampler) in _TRUSTED:
             return self.sampler.choose(logits, rows)
         forbidden = np.isneginf(logits)
         choose = cast("Callable[[Logits, Sequence[Row]], Any]", self.sampler.choose)

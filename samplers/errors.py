@@ -1,6 +1,6 @@
 """Errors of sampling.
 
-    SamplingError        an option is outside its range (ValueError); `option`, `value` and `allowed` are data
+SamplingError        an option is outside its range (ValueError); `option`, `value` and `allowed` are data
 """
 
 from __future__ import annotations

@@ -35,15 +35,6 @@ def apply(logits: Logits, rows: MaskRows) -> None:
     np.copyto(logits, np.float32(-np.inf), where=~unpack(rows, logits.shape[-1]))
 
 
-def allows(rows: MaskRows, tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Bool [B]: is bit `tokens[i]` set in row i? Ids outside the rows are not allowed."""
-    inside = (tokens >= 0) & (tokens < rows.shape[-1] * WORD)
-    safe = np.where(inside, tokens, 0)
-    picked = rows[np.arange(len(rows)), safe // WORD]
-    set_: NDArray[np.bool_] = (picked >> (safe % WORD).astype(np.uint32)) & 1 != 0
-    return inside & set_
-
-
 def empty(rows: MaskRows) -> NDArray[np.bool_]:
     """Bool [B]: rows that allow nothing."""
     some: NDArray[np.bool_] = np.any(rows, axis=1)

@@ -1,6 +1,6 @@
 """The engine's own logits transforms, each a LogitsProcessor over the rows that want it.
 
-    edit   100 penalties, 200 logit bias          shape  100 temperature, 200 top-k, 300 top-p, 400 min-p
+edit   100 penalties, 200 logit bias          shape  100 temperature, 200 top-k, 300 top-p, 400 min-p
 """
 
 from __future__ import annotations

@@ -1,0 +1,57 @@
+"""Every hook, and nothing else.
+
+Hooks are called when the engine starts or when a grammar is compiled, never per token: they return objects of the
+protocols in `plugins/protocols.py`, and the engine calls those. An implementation may take fewer arguments than its
+hook offers. Where several plugins answer, the one registered last is asked first; the shipped ones are asked last of
+all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pluggy
+
+from .protocols import GrammarFrontend, KVCache, KVManager, LogitsProcessor, Sampler, Scheduler
+
+PROJECT = "slipcast"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def slipcast_logits_processors(vocabulary_size: int) -> Sequence[LogitsProcessor]:
+    """Logits processors to add to the chain, each with a name of its own.
+
+    Called once per engine start. `vocabulary_size` is V, the width of the logits. Every active plugin's answer is used;
+    a processor's `wants` decides per request.
+    """
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
+def slipcast_sampler(name: str) -> Sampler | None:
+    """The sampler that the configuration's `sampler` names, or None if this plugin has none of that name.
+
+    Called once per engine start.
+    """
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
+def slipcast_scheduler(name: str) -> Scheduler | None:
+    """The scheduling policy that the configuration's `scheduler` names, or None. Called once per engine start."""
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
+def slipcast_kv_manager(name: str, cache: KVCache) -> KVManager | None:
+    """The manager of `cache` that the configuration's `kv_manager` names, or None. Called once per engine start."""
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
+def slipcast_grammar_frontend(kind: str) -> GrammarFrontend | None:
+    """The front end for grammars of `kind` (as "json_schema" or "regex"), or None. Called per grammar."""
+    raise NotImplementedError

@@ -1,0 +1,155 @@
+"""Which plugins are active, and asking them.
+
+Installing a package that offers entry points in the group `slipcast.plugins` does not activate it: the configuration
+does, by the entry point's name, or by "module:attribute" for a plugin that is not packaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from types import TracebackType
+from typing import Any
+
+import pluggy
+
+from ..samplers.protocols import LogitsProcessor, Sampler
+from . import hookspecs, shipped_grammars, shipped_kv, shipped_sampling, shipped_scheduling
+from .errors import PluginError
+from .protocols import GrammarFrontend, KVCache, KVManager, Scheduler
+
+ENTRY_POINT_GROUP = "slipcast.plugins"
+PREFIX = "slipcast."
+SHIPPED = (shipped_sampling, shipped_scheduling, shipped_kv, shipped_grammars)
+
+
+class Plugins:
+    """The active plugins. Make one with `create_manager`; its methods are the only place where hooks are called."""
+
+    def __init__(self, manager: pluggy.PluginManager) -> None:
+        self._manager = manager
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The active plugins, shipped ones first, in the order of registration."""
+        return tuple(name for name, plugin in self._manager.list_name_plugin() if plugin is not None)
+
+    def logits_processors(self, vocabulary_size: int) -> tuple[LogitsProcessor, ...]:
+        """Every active plugin's processors. Raises PluginError for a wrong or doubly named one."""
+        answers = self._call("slipcast_logits_processors", vocabulary_size=vocabulary_size)
+        found: dict[str, LogitsProcessor] = {}
+        for processor in (processor for answer in answers for processor in answer):
+            name = str(getattr(processor, "name", type(processor).__name__))
+            _check(name, "slipcast_logits_processors", processor, LogitsProcessor)
+            if processor.phase not in ("edit", "shape"):
+                raise PluginError(name, f"its phase is {processor.phase!r}; allowed: 'edit', 'shape'")
+            if name in found:
+                raise PluginError(name, "two logits processors have this name; rename one")
+            found[name] = processor
+        return tuple(found.values())
+
+    def sampler(self, name: str) -> Sampler:
+        """The sampler of that name. Raises PluginError if no active plugin has it."""
+        answer: Sampler = self._first("slipcast_sampler", "sampler", name, Sampler, name=name)
+        return answer
+
+    def scheduler(self, name: str) -> Scheduler:
+        """The scheduling policy of that name. Raises PluginError if no active plugin has it."""
+        answer: Scheduler = self._first("slipcast_scheduler", "scheduler", name, Scheduler, name=name)
+        return answer
+
+    def kv_manager(self, name: str, cache: KVCache) -> KVManager:
+        """The KV manager of that name over `cache`. Raises PluginError if no active plugin has it."""
+        answer: KVManager = self._first("slipcast_kv_manager", "KV manager", name, KVManager, name=name, cache=cache)
+        return answer
+
+    def grammar_frontend(self, kind: str) -> GrammarFrontend:
+        """The front end for grammars of `kind`. Raises PluginError if no active plugin reads them."""
+        answer: GrammarFrontend = self._first(
+            "slipcast_grammar_frontend", "grammar kind", kind, GrammarFrontend, kind=kind
+        )
+        return answer
+
+    def _first(self, hook: str, what: str, wanted: str, protocol: type, **arguments: Any) -> Any:
+        answer = self._call(hook, **arguments)
+        if answer is None:
+            raise PluginError(wanted, f"no active plugin offers this {what}; active: {', '.join(self.names)}")
+        _check(wanted, hook, answer, protocol)
+        return answer
+
+    def _call(self, hook: str, **arguments: Any) -> Any:
+        caller: pluggy.HookCaller = getattr(self._manager.hook, hook)
+        try:
+            return caller(**arguments)
+        except Exception as error:
+            raise PluginError(_culprit(caller, error), f"{hook} raised {type(error).__name__}: {error}") from error
+
+
+def create_manager(names: Iterable[str] = (), *, extra: Sequence[tuple[str, object]] = ()) -> Plugins:
+    """The shipped plugins, those of `names`, and the given (name, object) pairs.
+
+    Raises PluginError naming the plugin: not installed, fails to import, a hook or an argument that does not exist.
+    """
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    for module in SHIPPED:
+        manager.register(module, PREFIX + module.__name__.rpartition(".")[2].removeprefix("shipped_"))
+    for name in dict.fromkeys(names):
+        _register(manager, name, _load(name))
+    for name, plugin in extra:
+        _register(manager, name, plugin)
+    return Plugins(manager)
+
+
+def installed() -> dict[str, EntryPoint]:
+    """Plugins that packages offer, by name; active or not."""
+    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def _load(name: str) -> object:
+    module, colon, attribute = name.partition(":")
+    offered = installed()
+    point = offered.get(name)
+    try:
+        if point is not None:
+            return point.load()
+        if colon:
+            return getattr(import_module(module), attribute)
+    except Exception as error:
+        raise PluginError(name, f"it does not load: {type(error).__name__}: {error}") from error
+    known = ", ".join(sorted(offered)) or "none"
+    raise PluginError(name, f"not installed; installed: {known} (or name it as module:attribute)")
+
+
+def _register(manager: pluggy.PluginManager, name: str, plugin: object) -> None:
+    if isinstance(plugin, type):
+        plugin = plugin()
+    try:
+        manager.register(plugin, name)
+        # A hook that does not exist is silent in pluggy until it is asked for.
+        manager.check_pending()
+    except (pluggy.PluginValidationError, ValueError) as error:
+        raise PluginError(name, " ".join(str(error).split())) from error
+    callers = manager.get_hookcallers(plugin)
+    if not callers:
+        raise PluginError(name, "it implements no hook; mark its functions with slipcast.plugins.hookimpl")
+
+
+def _check(name: str, hook: str, answer: object, protocol: type) -> None:
+    if not isinstance(answer, protocol):
+        members = sorted(m for m in getattr(protocol, "__protocol_attrs__", ()) if not hasattr(answer, m))
+        lack = f"; missing: {', '.join(members)}" if members else ""
+        raise PluginError(name, f"{hook} returned {type(answer).__name__}, not a {protocol.__name__}{lack}")
+
+
+def _culprit(caller: pluggy.HookCaller, error: Exception) -> str:
+    """The plugin whose implementation is on the error's traceback."""
+    by_code = {getattr(impl.function, "__code__", None): impl.plugin_name for impl in caller.get_hookimpls()}
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        name = by_code.get(trace.tb_frame.f_code)
+        if name is not None:
+            return name
+        trace = trace.tb_next
+    return "unknown"

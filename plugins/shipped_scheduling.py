@@ -1,0 +1,31 @@
+"""Shipped plugin: the scheduling policy "fcfs", first come first served."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .hookspecs import hookimpl
+from .protocols import Job, Scheduler
+
+
+class FirstComeFirstServed:
+    """Admits the one that waits longest; when pages run out, puts back the one that was admitted last.
+
+    So the oldest request always goes on, which is why the batch cannot come to a standstill.
+    """
+
+    name = "fcfs"
+
+    def admit(self, waiting: Sequence[Job], running: Sequence[Job], /) -> int | None:
+        """The head of the line."""
+        return 0
+
+    def preempt(self, running: Sequence[Job], /) -> int:
+        """The last one admitted."""
+        return len(running) - 1
+
+
+@hookimpl(trylast=True)
+def slipcast_scheduler(name: str) -> Scheduler | None:
+    """First come first served."""
+    return FirstComeFirstServed() if name == FirstComeFirstServed.name else None
