@@ -1,0 +1,80 @@
+# Verbs: demo test lint suite bench-masks bench-engine. Each creates .venv by itself, or reuses it: the environment is made again only
+# when pyproject.toml changes, and needs no network otherwise. The package is installed as a user has it, not as a link to the
+# sources, so that what is tested and type-checked is what is shipped.
+
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name) 2>/dev/null)))
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+# Stamps are named by what they depend on: an environment of another pyproject.toml is not up to date, whatever its dates say.
+KEY       := $(shell sha256sum pyproject.toml | cut -c1-12)
+RUNTIME   := $(VENV)/.runtime-$(KEY)
+DEVELOP   := $(VENV)/.develop-$(KEY)
+INSTALLED := $(VENV)/.installed-$(KEY)
+SOURCES   := $(shell find engine grammar plugins samplers \( -name '*.py' -o -name py.typed \) ! -path '*/.*')
+FOLDERS   := $(shell find engine grammar plugins samplers -type d ! -name __pycache__ ! -path '*/.*')
+
+PYTEST ?=
+SAMPLE ?=
+SECONDS ?=
+export SAMPLE SECONDS
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint suite bench-masks bench-engine clean
+
+help:
+	@echo "make demo          ask the default model for JSON of a nested schema"
+	@echo "make test          lint, then the tests (PYTEST='-k name' selects)"
+	@echo "make lint          ruff, and mypy on the installed package"
+	@echo "make suite         the official JSON Schema tests"
+	@echo "make bench-masks   mask and compile times beside llguidance and xgrammar"
+	@echo "make bench-engine  prefill and decode speed beside llama.cpp"
+	@echo "make clean         remove the environment and what the verbs built"
+
+demo: $(INSTALLED)
+	@$(BIN)/python examples/demo.py
+
+lint: $(DEVELOP) $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --cache-dir .mypy_cache -p slipcast.samplers -p slipcast.grammar -p slipcast.plugins -p slipcast.engine
+
+test: lint
+	$(BIN)/pytest $(PYTEST)
+
+suite: $(DEVELOP) $(INSTALLED)
+	@$(BIN)/python benchmarks/suite.py
+
+bench-masks: $(DEVELOP) $(INSTALLED)
+	@$(BIN)/python benchmarks/masks.py
+
+bench-engine: $(DEVELOP) $(INSTALLED)
+	@$(BIN)/python benchmarks/engine.py
+
+$(RUNTIME):
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer on PATH; install one, or say make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "make: $(PYTHON) is older than Python 3.11; say make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@echo "environment: creating $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@rm -f $(VENV)/.runtime-* $(VENV)/.develop-* $(VENV)/.installed-*
+	@echo "environment: installing what slipcast needs (a few minutes the first time)"
+	@$(PIP) install 'setuptools>=77'
+	@$(BIN)/python -m pip --disable-pip-version-check install --no-build-isolation --progress-bar on . | grep --line-buffered -E 'Downloading|Installing' || true
+	@$(BIN)/python -c 'import slipcast.engine'
+	@touch $@
+
+$(DEVELOP): | $(RUNTIME)
+	@echo "environment: installing the tools for tests and lint"
+	@$(PIP) install --no-build-isolation '.[test,lint,bench]'
+	@touch $@
+
+$(INSTALLED): $(SOURCES) $(FOLDERS) pyproject.toml | $(RUNTIME)
+	@rm -rf build/lib build/bdist.*
+	@$(PIP) install --no-index --no-deps --no-build-isolation --force-reinstall .
+	@rm -rf build/lib build/bdist.*
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build slipcast.egg-info .mypy_cache .ruff_cache .pytest_cache

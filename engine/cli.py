@@ -1,0 +1,149 @@
+"""The command line: `slipcast chat`, `slipcast serve`, `slipcast schema check|sample`.
+
+Each command is a module with `add` (its arguments) and `run` (its work); it is imported when it is asked for, so
+that `--help` and `schema` never wait for the model runtime. Bad input is one line on stderr (what, where, remedy)
+and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from typing import NoReturn
+
+from ..grammar.errors import GrammarError, VocabularyError
+from ..samplers.errors import SamplingError
+from .errors import EngineError
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+UNEXPECTED = 1
+
+MODEL_HELP = "name of a known model, or path of a GGUF file (default: %(default)s)"
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with the arguments in one line; argparse itself prints the usage first."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"slipcast: {message} (see `{self.prog} --help`)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0, 2 for bad input, 130 when interrupted, 1 for a fault of slipcast
+    itself.
+    """
+    options = build_parser().parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has left, as `head` does; closing stderr keeps the interpreter from saying so at
+        # exit.
+        sys.stderr.close()
+        return 0
+    except (EngineError, GrammarError, VocabularyError, SamplingError, OSError) as error:
+        return complain(error)
+    except Exception as error:
+        if options.traceback:
+            raise
+        sys.stderr.write(f"slipcast: unexpected {type(error).__name__}: {one_line(error)} (--traceback shows where)\n")
+        return UNEXPECTED
+    return code
+
+
+def build_parser() -> Parser:
+    """All commands and their arguments."""
+    parser = Parser(prog="slipcast", description="An LLM engine whose output takes the shape of a schema.")
+    parser.add_argument("--version", action="version", version=f"slipcast {version('slipcast')}")
+    parser.add_argument("--traceback", action="store_true", help="show where an unexpected error comes from")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+    _add_chat(commands.add_parser("chat", help="talk with a model in the terminal"))
+    _add_serve(commands.add_parser("serve", help="serve a model over OpenAI's REST API"))
+    _add_schema(commands.add_parser("schema", help="look at a JSON Schema: what is enforced, what it lets through"))
+    return parser
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", default="smollm2-135m-instruct", metavar="M", help=MODEL_HELP)
+    parser.add_argument(
+        "--chat-template", metavar="FILE", help="Jinja2 chat template to use instead of the model's own"
+    )
+
+
+def _add_chat(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument("--schema", metavar="FILE", help="constrain every answer to this JSON Schema")
+    parser.add_argument("--system", metavar="TEXT", help="system message")
+    parser.add_argument("--temperature", type=float, metavar="T", help="0 is greedy (default: 1)")
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="longest answer in tokens")
+    parser.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same answers")
+    parser.set_defaults(run=_later("cli_chat"))
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=port_number, default=8000, help="port, 0 for any free one (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--mode", choices=("local", "interactive", "server"), default="server", help="(default: %(default)s)"
+    )
+    parser.add_argument(
+        "--max-body-mb", type=int, default=8, metavar="N", help="longest request body (default: %(default)s)"
+    )
+    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    parser.set_defaults(run=_later("cli_serve"))
+
+
+def _add_schema(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=Parser)
+    check = actions.add_parser("check", help="compile a schema and say what is enforced")
+    sample = actions.add_parser("sample", help="print random texts that the schema lets through")
+    for action in (check, sample):
+        action.add_argument("file", metavar="FILE", help="JSON Schema; - reads standard input")
+        action.add_argument(
+            "--order", choices=("schema", "any"), default="schema", help="key order (default: %(default)s)"
+        )
+        action.add_argument("--no-formats", action="store_true", help="take `format` as an annotation")
+    check.add_argument("--json", action="store_true", help="print the report as JSON")
+    check.set_defaults(run=_later("cli_schema", "check"))
+    sample.add_argument("-n", type=int, default=5, metavar="N", help="how many (default: %(default)s)")
+    sample.add_argument("--seed", type=int, default=0, metavar="N", help="first seed (default: %(default)s)")
+    sample.set_defaults(run=_later("cli_schema", "sample"))
+
+
+def port_number(text: str) -> int:
+    """A TCP port, for argparse."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port from 0 to 65535")
+    return int(text)
+
+
+def _later(module: str, function: str = "run") -> Callable[[argparse.Namespace], int]:
+    """A command that imports its module when it is called."""
+
+    def run(options: argparse.Namespace) -> int:
+        from importlib import import_module
+
+        code: int = getattr(import_module(f".{module}", __package__), function)(options)
+        return code
+
+    return run
+
+
+def complain(error: Exception) -> int:
+    """Print an expected error as one line; returns the exit code for bad input."""
+    sys.stderr.write(f"slipcast: {one_line(error)}\n")
+    return BAD_INPUT
+
+
+def one_line(error: Exception) -> str:
+    """The error's text on one line; errors of the operating system as `FILE: reason`."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split())

@@ -1,0 +1,51 @@
+"""`slipcast schema check` and `slipcast schema sample`. Needs no model: a vocabulary of single bytes is enough."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+
+from ..grammar import CompiledGrammar, GrammarCompiler, Vocabulary
+from .cli_terminal import read_text
+from .errors import EngineError
+
+PLACE_WIDTH = 60
+
+
+def check(options: argparse.Namespace) -> int:
+    """Compile the schema and print, for every keyword that was read, what became of it."""
+    report = compile_file(options).report
+    if options.json:
+        print(json.dumps(asdict(report), indent=2, ensure_ascii=False))
+        return 0
+    for entry in report.entries:
+        why = f"  {entry.why}" if entry.why else ""
+        print(f"{entry.status:<10}  #{entry.pointer:<{PLACE_WIDTH}}{why}".rstrip())
+    for advice in report.advice:
+        print(f"advice      #{advice.pointer:<{PLACE_WIDTH}}  {advice.message}")
+    enforced = sum(entry.status == "enforced" for entry in report.entries)
+    total = len(report.entries)
+    print(f"ok: {enforced} of {total} keywords enforced, the others are annotations (draft {report.dialect})")
+    return 0
+
+
+def sample(options: argparse.Namespace) -> int:
+    """Print `-n` random texts of the schema, one a line, the same for the same seed."""
+    if options.n < 1:
+        raise EngineError(f"-n is {options.n}", remedy="ask for at least one sample")
+    grammar = compile_file(options)
+    for seed in range(options.seed, options.seed + options.n):
+        print(grammar.sample(seed))
+    return 0
+
+
+def compile_file(options: argparse.Namespace) -> CompiledGrammar:
+    """The grammar of the schema in `options.file`. Raises GrammarError, or EngineError if the file is not text."""
+    compiler = GrammarCompiler(byte_vocabulary())
+    return compiler.json_schema(read_text(options.file), order=options.order, formats=not options.no_formats)
+
+
+def byte_vocabulary() -> Vocabulary:
+    """One token for each byte, and an end token."""
+    return Vocabulary(tokens=[*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])

@@ -1,0 +1,282 @@
+"""The two doors for Python programs: `Engine`, which waits, and `AsyncEngine`, which awaits.
+
+Both hold one EngineService, and both speak OpenAI's dialect: `engine.chat.completions.create(messages=[...], ...)`.
+They differ in one thing only, how a thread waits for the service's next event; everything else is chat.py's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Literal, Self, TypeVar, Unpack, overload
+
+from . import chat
+from .api.templates import ChatTemplate
+from .api.types import ChatCompletion, ChatCompletionChunk, ChatCompletionParams, ChatCompletionRequest
+from .chat import Assembler, ChunkAssembler, Compiler, CompletionAssembler, Piece, PreparedChat, Run, Service
+from .config import EngineConfig, Mode
+from .errors import ConfigError
+from .request import Event, GenerationRequest
+from .service import EngineService
+
+DEFAULT_MODEL = "smollm2-135m-instruct"
+CompletionsT = TypeVar("CompletionsT")
+
+
+class Stream(Iterator[Piece], Generic[Piece]):
+    """What comes out of a running request, piece by piece. Closing it, or leaving its `with`, cancels what is left.
+
+    The first event is awaited at once, so that a request that cannot run raises where it was made.
+    """
+
+    def __init__(self, service: Service, request: GenerationRequest, assembler: Assembler[Piece]) -> None:
+        self._inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._run = Run(service, request, assembler, self._inbox.put)
+        try:
+            self._run.feed(self._inbox.get())
+        except BaseException:
+            self._run.cancel()
+            raise
+
+    def __next__(self) -> Piece:
+        while not self._run.ready:
+            if self._run.done:
+                raise StopIteration
+            self._run.feed(self._inbox.get())
+        return self._run.ready.popleft()
+
+    def close(self) -> None:
+        """Cancel what is left."""
+        self._run.cancel()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncStream(AsyncIterator[Piece], Generic[Piece]):
+    """`Stream` for `async for`. Made by `start`, inside the event loop that will read it."""
+
+    def __init__(self, service: Service, request: GenerationRequest, assembler: Assembler[Piece]) -> None:
+        loop = asyncio.get_running_loop()
+        inbox: asyncio.Queue[Event] = asyncio.Queue()
+
+        def deliver(event: Event) -> None:
+            # The loop may close while its requests still run; nobody is left to read the event then.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(inbox.put_nowait, event)
+
+        self._inbox = inbox
+        self._run = Run(service, request, assembler, deliver)
+
+    @classmethod
+    async def start(cls, service: Service, request: GenerationRequest, assembler: Assembler[Piece]) -> Self:
+        """Submit the request and await its first event, so that one that cannot run raises here."""
+        stream = cls(service, request, assembler)
+        try:
+            stream._run.feed(await stream._inbox.get())
+        except BaseException:
+            stream._run.cancel()
+            raise
+        return stream
+
+    async def __anext__(self) -> Piece:
+        while not self._run.ready:
+            if self._run.done:
+                raise StopAsyncIteration
+            self._run.feed(await self._inbox.get())
+        return self._run.ready.popleft()
+
+    async def close(self) -> None:
+        """Cancel what is left."""
+        self._run.cancel()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class _Open:
+    """What the two engines share: the service, its chat template, and its end."""
+
+    def __init__(
+        self,
+        model: str | Path = DEFAULT_MODEL,
+        mode: Mode = "local",
+        *,
+        chat_template: str | None = None,
+        progress: Callable[[str, float], None] | None = None,
+        service: Service | None = None,
+        **options: Any,
+    ) -> None:
+        """Load a model, compiling it at first use, and start the engine's thread. Blocks until it is ready.
+
+        `model`: a known name, or the path of a GGUF file. `mode`: local, interactive or server (see EngineConfig,
+        which also lists `options`). `chat_template`: Jinja2 source instead of the model's own. `progress`: called
+        with a stage and the share of it that is done. `service`: a running service to use instead of opening a
+        model. Raises ConfigError, TokenizerError, and the runtime's errors for files that cannot be used.
+        """
+        self.service = service or EngineService(EngineConfig(model=str(model), mode=mode, **options), progress=progress)
+        try:
+            self.template = _template(self.service, chat_template)
+        except BaseException:
+            self.service.close()
+            raise
+
+    @property
+    def model(self) -> str:
+        """The name of the model, as requests and answers give it."""
+        return self.service.model_name
+
+    @property
+    def compiler(self) -> Compiler:
+        """The grammar compiler for this model's vocabulary; its cache is the one that requests use."""
+        return self.service.compiler
+
+    def prepare(self, body: ChatCompletionRequest) -> PreparedChat:
+        """What to submit for a request. Blocking: compiles the grammar. Raises the typed errors of chat.prepare."""
+        return chat.prepare(self.service, self.template, body)
+
+    def close(self) -> None:
+        """Stop the engine's thread and free the model. Requests that still run fail with ClosedError."""
+        self.service.close()
+
+
+def _template(service: Service, source: str | None) -> ChatTemplate:
+    tokenizer = service.tokenizer
+    source = source if source is not None else tokenizer.chat_template
+    if source is None:
+        raise ConfigError(
+            f"the model {service.model_name!r} has no chat template",
+            key="chat_template",
+            remedy="give one as chat_template",
+        )
+    return ChatTemplate(source, bos_token=tokenizer.bos_text, eos_token=tokenizer.eos_text)
+
+
+class Completions:
+    """`engine.chat.completions`."""
+
+    def __init__(self, engine: _Open) -> None:
+        self._engine = engine
+
+    @overload
+    def create(
+        self, *, stream: Literal[False] | None = None, **params: Unpack[ChatCompletionParams]
+    ) -> ChatCompletion: ...
+
+    @overload
+    def create(
+        self, *, stream: Literal[True], **params: Unpack[ChatCompletionParams]
+    ) -> Stream[ChatCompletionChunk]: ...
+
+    def create(
+        self, *, stream: bool | None = None, **params: Unpack[ChatCompletionParams]
+    ) -> ChatCompletion | Stream[ChatCompletionChunk]:
+        """Answer a conversation, all at once or as a stream of chunks. Arguments are those of OpenAI's API.
+
+        Raises RequestError, SamplingError or GrammarError, each naming what is wrong with the request.
+        """
+        return self.answer(chat.read({**params, "stream": stream}))
+
+    def answer(self, body: ChatCompletionRequest) -> ChatCompletion | Stream[ChatCompletionChunk]:
+        """Answer a request that was read already."""
+        prepared = self._engine.prepare(body)
+        if body.stream:
+            return Stream(self._engine.service, prepared.request, ChunkAssembler(prepared))
+        with Stream(self._engine.service, prepared.request, CompletionAssembler(prepared)) as whole:
+            return next(whole)
+
+
+class AsyncCompletions:
+    """`engine.chat.completions` of an AsyncEngine."""
+
+    def __init__(self, engine: _Open) -> None:
+        self._engine = engine
+
+    @overload
+    async def create(
+        self, *, stream: Literal[False] | None = None, **params: Unpack[ChatCompletionParams]
+    ) -> ChatCompletion: ...
+
+    @overload
+    async def create(
+        self, *, stream: Literal[True], **params: Unpack[ChatCompletionParams]
+    ) -> AsyncStream[ChatCompletionChunk]: ...
+
+    async def create(
+        self, *, stream: bool | None = None, **params: Unpack[ChatCompletionParams]
+    ) -> ChatCompletion | AsyncStream[ChatCompletionChunk]:
+        """`Completions.create`, awaited. Cancelling the task cancels the request."""
+        return await self.answer(chat.read({**params, "stream": stream}))
+
+    async def answer(self, body: ChatCompletionRequest) -> ChatCompletion | AsyncStream[ChatCompletionChunk]:
+        """Answer a request that was read already. The grammar is compiled in a thread, not on the event loop."""
+        prepared = await asyncio.to_thread(self._engine.prepare, body)
+        if body.stream:
+            return await AsyncStream.start(self._engine.service, prepared.request, ChunkAssembler(prepared))
+        async with await AsyncStream.start(
+            self._engine.service, prepared.request, CompletionAssembler(prepared)
+        ) as whole:
+            return await anext(whole)
+
+
+class Chat(Generic[CompletionsT]):
+    """`engine.chat`."""
+
+    def __init__(self, completions: CompletionsT) -> None:
+        self.completions = completions
+
+
+class Engine(_Open):
+    """An engine for programs that wait: `with Engine() as engine: engine.chat.completions.create(messages=[...])`.
+
+    Any number of threads may use one engine at once; their requests share its batches.
+    """
+
+    @cached_property
+    def chat(self) -> Chat[Completions]:
+        """OpenAI's name space."""
+        return Chat(Completions(self))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncEngine(_Open):
+    """An engine for asyncio: `async with AsyncEngine() as engine: await
+    engine.chat.completions.create(messages=[...])`.
+
+    Opening it blocks like Engine's; open it before the event loop runs, or in a thread.
+    """
+
+    @cached_property
+    def chat(self) -> Chat[AsyncCompletions]:
+        """OpenAI's name space."""
+        return Chat(AsyncCompletions(self))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
