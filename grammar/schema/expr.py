@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+from .report import Report
+from .values import Canonical
 
 JsonType: TypeAlias = Literal["null", "boolean", "number", "string", "array", "object"]
 
@@ -20,6 +23,9 @@ JsonType: TypeAlias = Literal["null", "boolean", "number", "string", "array", "o
 @dataclass(frozen=True, slots=True)
 class Always:
     """Allows every value: `true` and `{}`."""
+
+
+ALWAYS = Always()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class Const:
     `value` is canonical (see `grammar.schema.values.canonical`): hashable, equal if and only if equal as JSON.
     """
 
-    value: Any
+    value: Canonical
     at: str = field(default="", compare=False)
 
 
@@ -251,4 +257,4 @@ class Schema:
 
     root: Expr
     definitions: tuple[Expr, ...]
-    report: Callable[[], Any]
+    report: Callable[[], Report]

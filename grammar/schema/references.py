@@ -1,0 +1,272 @@
+"""Where references lead: documents, embedded resources, anchors and dynamic scope.
+
+`referencing.Registry` holds the documents that the caller passes (and, from `jsonschema_specifications`, the metaschemas). What is
+inside a document is indexed here in one walk, since a schema compiler needs three things that `referencing` does not tell: the pointer
+and the draft of what a reference found, and the dynamic scope as a value to specialise definitions by. Malformed documents do no
+harm in the walk; their readers complain where it matters.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+import referencing
+import referencing.exceptions
+
+from ..errors import BudgetError, SchemaError
+from . import dialects
+from .site import Dialect, Location, Position, Resource, Scope
+from .values import pointer_token, shown
+
+
+MAX_POINTER = 30_000
+
+
+class References:
+    """The documents of one reading, found by URI and loaded when first referred to."""
+
+    def __init__(self, registry: referencing.Registry[Any] | None, fallback: Dialect | None) -> None:
+        """`fallback`: the dialect for schemas whose `$schema` is unknown, None to refuse them."""
+        self._fallback = fallback
+        self._registry: referencing.Registry[Any] = referencing.Registry() if registry is None else registry
+        self._resources: dict[str, Resource] = {}
+        self._embedded: dict[tuple[int, int], Resource] = {}  # (schema object, resource around it) -> the resource it begins
+        self._dialects: dict[str, Dialect] = {}
+        self._scopes: dict[tuple[int, int, tuple[tuple[str, int], ...]], Scope] = {}
+
+    # Scopes
+
+    def scope(self, location: Location, around: tuple[tuple[str, Location], ...] = ()) -> Scope:
+        """The scope in which a schema at `location` is read when it is reached with the bindings `around`."""
+        resource, bindings = location.resource, around
+        new = [entry for entry in resource.dynamic.items() if all(name != entry[0] for name, _ in around)] if resource.dynamic else ()
+        if new:
+            bindings = tuple(sorted((*around, *new), key=lambda binding: binding[0]))
+        key = (id(resource), id(location.dialect), tuple([(name, id(found.contents)) for name, found in bindings]))
+        scope = self._scopes.get(key)
+        if scope is None:
+            scope = self._scopes[key] = Scope(resource, location.dialect, bindings)
+        return scope
+
+    def inside(self, scope: Scope, schema: dict[str, Any], at: str) -> Scope:
+        """The scope of a subschema: another one where it begins a resource or names its dialect."""
+        resource = self._embedded.get((id(schema), id(scope.resource)), scope.resource)
+        dialect = self.dialect_of(schema, scope.dialect, at)
+        if resource is scope.resource and dialect is scope.dialect:
+            return scope
+        return self.scope(Location(schema, at, resource, dialect), scope.bindings)
+
+    # Dialects
+
+    def dialect_of(self, schema: Any, around: Dialect, at: str = "", *, lenient: bool = False) -> Dialect:
+        """The dialect that `$schema` names, else `around`. An unknown one is an error, or with `lenient` ignored, or the fallback."""
+        uri = schema.get("$schema") if isinstance(schema, dict) else None
+        if uri is None:
+            return around
+        if not isinstance(uri, str):
+            raise SchemaError(f"$schema must be a URI, not {shown(uri)}", pointer=f"{at}/$schema", keyword="$schema")
+        found = dialects.by_uri(uri) or self._dialects.get(uri) or self._custom_dialect(uri) or self._fallback
+        if found is not None:
+            self._dialects[uri] = found
+            return found
+        if lenient:
+            return around
+        raise SchemaError(
+            f"the dialect {uri!r} is unknown",
+            pointer=f"{at}/$schema",
+            keyword="$schema",
+            remedy="put its metaschema into the registry, or say dialect='2020-12' or another draft",
+        )
+
+    def _custom_dialect(self, uri: str) -> Dialect | None:
+        contents = self._retrieve(urldefrag(uri).url)
+        if contents is None or not isinstance(contents[0], dict):
+            return None
+        metaschema = contents[0]
+        above = metaschema.get("$schema")
+        base = dialects.by_uri(above) if isinstance(above, str) else None
+        if base is None:
+            return None
+        vocabularies = metaschema.get("$vocabulary")
+        return dialects.with_vocabularies(base, uri, vocabularies) if isinstance(vocabularies, dict) else base
+
+    # Documents
+
+    def load(self, contents: Any, uri: str, dialect: Dialect, prefix: str) -> Location:
+        """Index a document; `prefix` begins the pointers of everything in it ("" for the schema that was passed)."""
+        document = Resource(uri, contents, prefix, dialect)
+        self._resources.setdefault(uri, document)
+        queue: deque[Location] = deque([Location(contents, prefix, document, dialect)])
+        seen: set[tuple[int, int]] = set()
+        root: Location | None = None
+        while queue:
+            location = self._register(queue.popleft())
+            root = root or location
+            key = (id(location.contents), id(location.resource))
+            if key not in seen and isinstance(location.contents, dict):
+                seen.add(key)
+                for keyword, position in _positions_in(location.contents, location.dialect):
+                    for child, at in _children(location.contents[keyword], position, f"{location.at}/{keyword}"):
+                        if isinstance(child, dict):
+                            check_depth(at)
+                            queue.append(Location(child, at, location.resource, location.dialect))
+        assert root is not None
+        return root
+
+    def _register(self, location: Location) -> Location:
+        """Note the identifiers that a schema object declares; the location with the resource and dialect that hold inside it."""
+        schema, at, resource, dialect = location
+        if not isinstance(schema, dict):
+            return location
+        if "$schema" in schema:
+            dialect = self.dialect_of(schema, dialect, at, lenient=True)
+            if schema is resource.contents:
+                resource.dialect = dialect
+        alone = dialect.ref_alone and "$ref" in schema
+        identifier = schema.get(dialect.id_keyword)
+        names: list[str] = []
+        if isinstance(identifier, str) and not alone:
+            uri, fragment = _join(resource.uri, identifier, at) if identifier[:1] != "#" else ("", identifier[1:])
+            if uri and uri != resource.uri:
+                if schema is resource.contents:  # the root of a document: it may be known by both URIs
+                    resource.uri = uri
+                else:
+                    around, resource = resource, Resource(uri, schema, at, dialect)
+                    self._embedded[id(schema), id(around)] = resource
+                self._resources.setdefault(uri, resource)
+            if fragment and dialect.ref_alone and "/" not in fragment:
+                names.append(fragment)
+        location = Location(schema, at, resource, dialect)
+        if not dialect.ref_alone:
+            self._register_anchors(location, names)
+        for name in names:
+            resource.names.setdefault(name, location)
+        return location
+
+    def _register_anchors(self, location: Location, names: list[str]) -> None:
+        schema, resource = location.contents, location.resource
+        anchor = schema.get("$anchor")
+        if isinstance(anchor, str):
+            names.append(anchor)
+        if "$dynamicAnchor" in location.dialect.keywords:
+            dynamic = schema.get("$dynamicAnchor")
+            if isinstance(dynamic, str):
+                names.append(dynamic)
+                resource.dynamic.setdefault(dynamic, location)
+        elif schema.get("$recursiveAnchor") is True and schema is resource.contents:
+            resource.dynamic[""] = location
+
+    def _retrieve(self, uri: str) -> tuple[Any, Dialect | None] | None:
+        """The contents of a document of the registry or a bundled metaschema, and the draft it was registered for if one of ours."""
+        failure: Exception | None = None
+        found: referencing.Resource[Any] | None = None
+        try:
+            retrieved = self._registry.get_or_retrieve(uri)
+            self._registry, found = retrieved.registry, retrieved.value
+        except referencing.exceptions.NoSuchResource:
+            pass
+        except Exception as error:  # the caller's `retrieve`, or a document too malformed for the registry's own crawl
+            failure = error
+        if found is None:
+            from jsonschema_specifications import REGISTRY  # noqa: PLC0415 - reads files, and few schemas need it
+
+            found = REGISTRY.get(uri)
+        if found is None:
+            if failure is not None:
+                raise SchemaError(f"the document {uri!r} cannot be had from the registry: {failure}", keyword="$ref") from failure
+            return None
+        # The draft given at registration has no public accessor; without it we would read a document by its referrer's rules.
+        specification = getattr(found, "_specification", None)
+        return found.contents, dialects.BY_SPECIFICATION.get(getattr(specification, "name", ""))
+
+    def _resource(self, uri: str, dialect: Dialect) -> Resource | None:
+        known = self._resources.get(uri)
+        if known is not None:
+            return known
+        retrieved = self._retrieve(uri)
+        if retrieved is None:
+            return None
+        contents, registered = retrieved
+        return self.load(contents, uri, registered or dialect, f"{uri}#").resource
+
+    # References
+
+    def lookup(self, scope: Scope, reference: str, at: str, keyword: str) -> Location:
+        """The schema that a reference means, before any dynamic scope. Raises SchemaError if there is none."""
+        if reference[:1] == "#":
+            resource, fragment = scope.resource, reference[1:]
+        else:
+            uri, fragment = _join(scope.resource.uri, reference, at)
+            found = self._resource(uri, scope.dialect)
+            if found is None:
+                raise SchemaError(
+                    f"{keyword} {reference!r} leads to no known document",
+                    pointer=at,
+                    keyword=keyword,
+                    remedy=f"nothing is fetched: pass a registry that has {uri!r}",
+                )
+            resource = found
+        fragment = unquote(fragment) if "%" in fragment else fragment
+        if not fragment:
+            return Location(resource.contents, resource.at, resource, resource.dialect)
+        if fragment[0] == "/":
+            return self._follow(resource, fragment, reference, at, keyword)
+        named = resource.names.get(fragment)
+        if named is None:
+            known = ", ".join(sorted(resource.names)[:5]) or "none"
+            raise SchemaError(
+                f"{keyword} {reference!r} names no anchor", pointer=at, keyword=keyword, remedy=f"anchors there: {known}"
+            )
+        return named
+
+    def _follow(self, resource: Resource, fragment: str, reference: str, at: str, keyword: str) -> Location:
+        """The schema at a JSON pointer, with the resource and dialect that hold there."""
+        here, place, dialect = resource.contents, resource.at, resource.dialect
+        for token in fragment[1:].split("/"):
+            key = token.replace("~1", "/").replace("~0", "~") if "~" in token else token
+            if isinstance(here, dict) and key in here:
+                here = here[key]
+            elif isinstance(here, (list, tuple)) and key.isascii() and key.isdigit() and int(key) < len(here):
+                here = here[int(key)]
+            else:
+                where = place or "#"
+                raise SchemaError(
+                    f"{keyword} {reference!r} leads nowhere", pointer=at, keyword=keyword, remedy=f"there is no {key!r} in {where}"
+                )
+            place = f"{place}/{pointer_token(key)}"
+            if isinstance(here, dict):
+                if isinstance(here.get("$schema"), str):
+                    dialect = self.dialect_of(here, dialect, place, lenient=True)
+                resource = self._embedded.get((id(here), id(resource)), resource)
+        return Location(here, place, resource, dialect)
+
+
+def check_depth(at: str) -> None:
+    """Raise BudgetError where a pointer is absurdly long: with each level it grows, and all pointers together as its square."""
+    if len(at) > MAX_POINTER:
+        raise BudgetError(f"the schema is nested too deep: a pointer has more than {MAX_POINTER} characters", pointer=at[:60] + "...")
+
+
+def _join(base: str, reference: str, at: str) -> tuple[str, str]:
+    """The URI and the fragment that a reference means against a base URI (RFC 3986 section 5)."""
+    try:
+        uri, fragment = urldefrag(urljoin(base, reference))
+    except ValueError as error:
+        raise SchemaError(f"{reference!r} is no URI reference: {error}", pointer=at) from None
+    return uri, fragment
+
+
+def _positions_in(schema: dict[str, Any], dialect: Dialect) -> list[tuple[str, Position]]:
+    return [(keyword, dialect.positions[keyword]) for keyword in schema if keyword in dialect.positions]
+
+
+def _children(value: Any, position: Position, at: str) -> list[tuple[Any, str]]:
+    if isinstance(value, dict):
+        if position in ("map", "some"):
+            return [(child, f"{at}/{pointer_token(str(key))}") for key, child in value.items()]
+        return [(value, at)] if position in ("one", "one or many") else []
+    if isinstance(value, (list, tuple)) and position in ("many", "one or many"):
+        return [(child, f"{at}/{index}") for index, child in enumerate(value)]
+    return []
