@@ -1,7 +1,8 @@
-"""An evaluator of schema expressions over values, written straight from the specification and independent of the algebra.
+"""An evaluator of schema expressions over values, written straight from the specification and independent of the
+algebra.
 
-`allowed(schema, value)` answers what the automaton must answer. Each node gives None (the value is not allowed) or the set of
-keys and indices that it evaluated, which is what `unevaluatedProperties` and `unevaluatedItems` see.
+`allowed(schema, value)` answers what the automaton must answer. Each node gives None (the value is not allowed) or the
+set of keys and indices that it evaluated, which is what `unevaluatedProperties` and `unevaluatedItems` see.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from functools import lru_cache
 from typing import Any
 
 import regress
-
 from slipcast.grammar.schema import expr as x
 from slipcast.grammar.schema.values import canonical
 
@@ -20,13 +20,19 @@ NOTHING: Evaluated = frozenset()
 
 
 def allowed(schema: x.Schema, value: Any, formats: Callable[[str, str], bool] | None = None) -> bool:
-    """Whether `schema` allows `value` (Python objects as from json). `formats(name, text)` judges formats, None lets all pass."""
+    """Whether `schema` allows `value` (Python objects as from json). `formats(name, text)` judges formats, None lets
+    all pass.
+    """
     return Oracle(schema, formats).evaluate(schema.root, canonical(value)) is not None
 
 
 @lru_cache(maxsize=4096)
 def _regex(source: str) -> regress.Regex:
-    return regress.Regex(source, "u")
+    """Unicode mode, or where that refuses (`\\_`) the lenient mode of annex B."""
+    try:
+        return regress.Regex(source, "u")
+    except regress.RegressError:
+        return regress.Regex(source)
 
 
 def found(source: str, text: str) -> bool:

@@ -10,7 +10,6 @@ import pytest
 import referencing
 from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
 from schema_oracle import allowed
-
 from slipcast.grammar.schema import read
 
 SUITE = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "json-schema-test-suite"

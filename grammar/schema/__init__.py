@@ -1,4 +1,5 @@
-"""Reading JSON Schema: every keyword of five drafts becomes a node of `expr`, references resolved, nothing left to the text.
+"""Reading JSON Schema: every keyword of five drafts becomes a node of `expr`, references resolved, nothing left to the
+text.
 
 `read` is the stage; `inspect` reports on schemas that may be wrong; `expr` is the language the next stage works on.
 """

@@ -1,4 +1,5 @@
-"""Checks of keyword values. They stand in for the metaschema, which is slow to run and says neither what nor how to mend.
+"""Checks of keyword values. They stand in for the metaschema, which is slow to run and says neither what nor how to
+mend.
 
 Every check returns the value it was given, typed, or raises SchemaError with pointer, keyword and remedy.
 """
@@ -74,17 +75,23 @@ def an_object(value: Any, at: str, expected: str = "an object") -> dict[str, Any
 
 def names(value: Any, at: str) -> list[str]:
     """An array of strings, repeated ones dropped."""
-    if not isinstance(value, (list, tuple)) or not all([isinstance(name, str) for name in value]):
-        remedy = "put the names that are required into an array in the schema of the object" if isinstance(value, bool) else None
+    if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
+        remedy = (
+            "put the names that are required into an array in the schema of the object"
+            if isinstance(value, bool)
+            else None
+        )
         raise wrong(at, "an array of strings", value, remedy)
     return [text(name, at) for name in dict.fromkeys(value)]
 
 
 def a_pattern(value: Any, at: str, keyword: str) -> str:
-    """A regular expression that the toolbox can turn into a language. Raises its error with pointer and keyword attached."""
+    """A regular expression that the toolbox can turn into a language. Raises its error with pointer and keyword
+    attached.
+    """
     source = a_string(value, at, "a regular expression in a string")
     try:
-        from ..regular import pattern  # noqa: PLC0415 - only schemas with patterns pay for the toolbox
+        from ..regular import pattern
     except ImportError:
         return source
 

@@ -73,7 +73,9 @@ _DRAFT2019: Mapping[str, KeywordReader] = {
 }
 
 _DRAFT2020: Mapping[str, KeywordReader] = {
-    **{keyword: reader for keyword, reader in _DRAFT2019.items() if keyword not in ("$recursiveRef", "additionalItems")},
+    **{
+        keyword: reader for keyword, reader in _DRAFT2019.items() if keyword not in ("$recursiveRef", "additionalItems")
+    },
     "$dynamicAnchor": logic.anchor,
     "$dynamicRef": logic.dynamicRef,
     "prefixItems": arrays.prefixItems,
@@ -89,15 +91,22 @@ _UNEVALUATED: Mapping[str, UnevaluatedReader] = {
 _ANNOTATIONS4 = frozenset(("$schema", "id", "definitions", "title", "description", "default"))
 _ANNOTATIONS6 = _ANNOTATIONS4 - {"id"} | {"$id", "examples"}
 _ANNOTATIONS7 = _ANNOTATIONS6 | {"$comment", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"}
-_ANNOTATIONS2019 = _ANNOTATIONS7 | {"$defs", "$anchor", "$recursiveAnchor", "$vocabulary", "contentSchema", "deprecated"}
+_ANNOTATIONS2019 = _ANNOTATIONS7 | {
+    "$defs",
+    "$anchor",
+    "$recursiveAnchor",
+    "$vocabulary",
+    "contentSchema",
+    "deprecated",
+}
 _ANNOTATIONS2020 = _ANNOTATIONS2019 - {"$recursiveAnchor"} | {"$dynamicAnchor"}
 
 _POSITIONS: Mapping[str, Position] = {
-    "additionalItems": "one", "additionalProperties": "one", "contains": "one", "contentSchema": "one", "else": "one", "if": "one",
-    "not": "one", "propertyNames": "one", "then": "one", "unevaluatedItems": "one", "unevaluatedProperties": "one",
-    "allOf": "many", "anyOf": "many", "oneOf": "many", "prefixItems": "many", "items": "one or many",
-    "$defs": "map", "definitions": "map", "dependentSchemas": "map", "patternProperties": "map", "properties": "map",
-    "dependencies": "some",
+    "additionalItems": "one", "additionalProperties": "one", "contains": "one", "contentSchema": "one", "else": "one",
+    "if": "one", "not": "one", "propertyNames": "one", "then": "one", "unevaluatedItems": "one",
+    "unevaluatedProperties": "one", "allOf": "many", "anyOf": "many", "oneOf": "many", "prefixItems": "many",
+    "items": "one or many", "$defs": "map", "definitions": "map", "dependentSchemas": "map", "patternProperties": "map",
+    "properties": "map", "dependencies": "some",
 }  # fmt: skip
 
 
@@ -142,7 +151,9 @@ _BY_URI = {dialect.uri.partition("//")[2]: dialect for dialect in DIALECTS} | {"
 
 
 def named(name: str) -> Dialect:
-    """The draft an option names: "2020-12", "draft7", "draft-07", "7" or a metaschema's URI. Raises SchemaError for any other."""
+    """The draft an option names: "2020-12", "draft7", "draft-07", "7" or a metaschema's URI. Raises SchemaError for
+    any other.
+    """
     short = name.lower().removeprefix("draft").lstrip("-0")
     found = _BY_NAME.get(short) or by_uri(name)
     if found is None:
@@ -157,16 +168,18 @@ def by_uri(uri: str) -> Dialect | None:
     return _BY_URI.get(uri.rstrip("#").partition("//")[2].removeprefix("www."))
 
 
-# The keywords of each vocabulary (the last part of its URI); whatever is in none of them belongs to the core, which is always on.
+# The keywords of each vocabulary (the last part of its URI); whatever is in none of them belongs to the core, which is
+# always on.
 _VOCABULARIES: Mapping[str, frozenset[str]] = {
     "validation": frozenset((
-        "type", "enum", "const", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
-        "pattern", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties", "required",
-        "dependentRequired",
+        "type", "enum", "const", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+        "minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains",
+        "minProperties", "maxProperties", "required", "dependentRequired",
     )),
     "applicator": frozenset((
-        "prefixItems", "items", "additionalItems", "contains", "properties", "patternProperties", "additionalProperties", "propertyNames",
-        "dependentSchemas", "if", "then", "else", "allOf", "anyOf", "oneOf", "not",
+        "prefixItems", "items", "additionalItems", "contains", "properties", "patternProperties",
+        "additionalProperties", "propertyNames", "dependentSchemas", "if", "then", "else", "allOf", "anyOf", "oneOf",
+        "not",
     )),
     "unevaluated": frozenset(("unevaluatedItems", "unevaluatedProperties")),
     "format": frozenset(("format",)),
@@ -176,7 +189,9 @@ _FORMATS = frozenset(("format", "format-annotation", "format-assertion"))
 
 
 def with_vocabularies(base: Dialect, uri: str, vocabularies: Mapping[str, Any]) -> Dialect:
-    """`base` cut to what a custom metaschema's `$vocabulary` lists. Raises UnsupportedError for a required vocabulary nobody here knows."""
+    """`base` cut to what a custom metaschema's `$vocabulary` lists. Raises UnsupportedError for a required vocabulary
+    nobody here knows.
+    """
     prefix = base.uri.removesuffix("schema") + "vocab/"
     present: set[str] = set()
     for vocabulary, needed in vocabularies.items():

@@ -109,7 +109,8 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class EachProperty:
-    """Every property whose key is in `keys` has a value allowed by `then`: `properties`, `patternProperties`, `additionalProperties`.
+    """Every property whose key is in `keys` has a value allowed by `then`: `properties`, `patternProperties`,
+    `additionalProperties`.
 
     `evaluates` is False only where a keyword gives no annotation that `unevaluatedProperties` would see.
     """
@@ -147,7 +148,9 @@ class PropertyCount:
 
 @dataclass(frozen=True, slots=True)
 class EachItem:
-    """Every item with `start <= index` and (`stop` None or `index < stop`) is allowed by `then`: `prefixItems`, `items`, `additionalItems`."""
+    """Every item with `start <= index` and (`stop` None or `index < stop`) is allowed by `then`: `prefixItems`,
+    `items`, `additionalItems`.
+    """
 
     start: int
     stop: int | None
@@ -158,7 +161,9 @@ class EachItem:
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """`contains` with `minContains` and `maxContains`. In draft 2020-12 it evaluates the items that match (`evaluates`)."""
+    """`contains` with `minContains` and `maxContains`. In draft 2020-12 it evaluates the items that match
+    (`evaluates`).
+    """
 
     then: Expr
     low: int = 1
@@ -185,7 +190,8 @@ class UniqueItems:
 
 @dataclass(frozen=True, slots=True)
 class Unevaluated:
-    """`unevaluatedProperties` (kind "object") or `unevaluatedItems` (kind "array") beside `base`, everything else of the same schema object.
+    """`unevaluatedProperties` (kind "object") or `unevaluatedItems` (kind "array") beside `base`, everything else of
+    the same schema object.
 
     Means `base`, and every property (item) that no successful part of `base` evaluated is allowed by `then`.
     The node itself evaluates all properties (items).
@@ -250,7 +256,8 @@ Expr: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """A read schema: `root`, and `definitions` that `Ref.target` points into (every `$ref`, `$dynamicRef`, `$recursiveRef` goes through it).
+    """A read schema: `root`, and `definitions` that `Ref.target` points into (every `$ref`, `$dynamicRef`,
+    `$recursiveRef` goes through it).
 
     `property_order` is not needed: declared keys stand in the order of the text, since `AllOf.parts` keep it.
     """

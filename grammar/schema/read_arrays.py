@@ -1,4 +1,6 @@
-"""Readers of the keywords about arrays. Each function bears its keyword's name; a number at the end is the draft it is for."""
+"""Readers of the keywords about arrays. Each function bears its keyword's name; a number at the end is the draft it is
+for.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def prefixItems(site: Site, value: Any, at: str) -> Expr:
 
 def items(site: Site, value: Any, at: str) -> Expr:
     if isinstance(value, (list, tuple)):
-        raise wrong(at, "a schema", value, "in draft 2020-12 the array form is prefixItems; or say dialect='2019-09' or older")
+        raise wrong(
+            at, "a schema", value, "in draft 2020-12 the array form is prefixItems; or say dialect='2019-09' or older"
+        )
     before = site.schema.get("prefixItems")
     return EachItem(len(before) if isinstance(before, (list, tuple)) else 0, None, site.read(value, at), True, at)
 
@@ -37,7 +41,8 @@ def additionalItems(site: Site, value: Any, at: str) -> Expr | None:
 
 def _prefix(site: Site, schemas: list[Any] | tuple[Any, ...], at: str) -> list[Expr]:
     return [
-        EachItem(index, index + 1, site.read(schema, f"{at}/{index}"), True, f"{at}/{index}") for index, schema in enumerate(schemas)
+        EachItem(index, index + 1, site.read(schema, f"{at}/{index}"), True, f"{at}/{index}")
+        for index, schema in enumerate(schemas)
     ]
 
 

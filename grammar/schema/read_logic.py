@@ -1,4 +1,6 @@
-"""Readers of the keywords that combine schemas or refer to them. Each function bears its keyword's name (`_` after a Python word)."""
+"""Readers of the keywords that combine schemas or refer to them. Each function bears its keyword's name (`_` after a
+Python word).
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from .checks import a_count, a_pattern, an_object, names, wrong
-from .expr import ALWAYS, AllOf, AnyOf, EachName, EachProperty, Expr, IfThenElse, Keys, Not, PropertyCount, Types, Unevaluated
+from .expr import (
+    ALWAYS,
+    AllOf,
+    AnyOf,
+    EachName,
+    EachProperty,
+    Expr,
+    IfThenElse,
+    Keys,
+    Not,
+    PropertyCount,
+    Types,
+    Unevaluated,
+)
 from .expr import Required as _Required
 from .site import Site
 from .values import pointer_token
@@ -34,7 +47,9 @@ def additionalProperties(site: Site, value: Any, at: str) -> Expr:
     # Names that are covered come from the same schema object only; its readers complain of a wrong `properties`.
     named, patterned = site.schema.get("properties"), site.schema.get("patternProperties")
     covered = Keys(
-        tuple(named) if isinstance(named, dict) else (), tuple(patterned) if isinstance(patterned, dict) else (), negated=True
+        tuple(named) if isinstance(named, dict) else (),
+        tuple(patterned) if isinstance(patterned, dict) else (),
+        negated=True,
     )
     return EachProperty(covered, site.read(value, at), True, at)
 

@@ -1,4 +1,6 @@
-"""Readers of the keywords about a value as such: type, enumerations, numbers, strings. Each function bears its keyword's name."""
+"""Readers of the keywords about a value as such: type, enumerations, numbers, strings. Each function bears its
+keyword's name.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from typing import Any, cast, get_args
 
 from ..errors import SchemaError
 from .checks import a_count, a_flag, a_list, a_pattern, a_string, an_amount, wrong
-from .expr import AnyOf, Const, Expr, Format, JsonType, MultipleOf, Never, NumberRange, Pattern, StringLength, Types
 from .expr import AllOf as _AllOf
+from .expr import AnyOf, Const, Expr, Format, JsonType, MultipleOf, Never, NumberRange, Pattern, StringLength, Types
 from .site import Site
 from .values import canonical, shown
 
@@ -17,12 +19,10 @@ JSON_TYPES: frozenset[str] = frozenset(get_args(JsonType))
 TYPE_NAMES: frozenset[str] = JSON_TYPES | {"integer"}
 
 # The formats of the specification that are asserted; `grammar.regular` knows the exact language of each.
-FORMATS: frozenset[str] = frozenset(
-    (
-        "date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6",
-        "uri", "uri-reference", "iri", "iri-reference", "uri-template", "uuid", "json-pointer", "relative-json-pointer", "regex",
-    )
-)  # fmt: skip
+FORMATS: frozenset[str] = frozenset((
+    "date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri",
+    "uri-reference", "iri", "iri-reference", "uri-template", "uuid", "json-pointer", "relative-json-pointer", "regex",
+))  # fmt: skip
 
 ONE = Fraction(1)
 
@@ -122,7 +122,9 @@ def maxLength(site: Site, value: Any, at: str) -> Expr:
 def pattern(site: Site, value: Any, at: str) -> Expr:
     source = a_pattern(value, at, "pattern")
     if not source.endswith("$") and "maxLength" not in site.schema:
-        site.services.advise(at, "pattern", "is searched anywhere in the string: without $ at the end any text may follow the match")
+        site.services.advise(
+            at, "pattern", "is searched anywhere in the string: without $ at the end any text may follow the match"
+        )
     return Pattern(source, at)
 
 

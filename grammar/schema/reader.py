@@ -1,8 +1,10 @@
-"""The first stage: a JSON Schema becomes an `expr.Schema`. Dispatch only; what a keyword means stands in the `read_*` modules.
+"""The first stage: a JSON Schema becomes an `expr.Schema`. Dispatch only; what a keyword means stands in the `read_*`
+modules.
 
-Definitions are read lazily, one for each (schema object, scope) that a reference reaches, so that `$dynamicRef` is resolved here
-once and for all: the number of scopes is finite. Nesting costs no recursion depth: below `MAX_DEPTH` levels a subschema
-becomes a definition of its own, which also bounds the depth of every expression for the stages after this one.
+Definitions are read lazily, one for each (schema object, scope) that a reference reaches, so that `$dynamicRef` is
+resolved here once and for all: the number of scopes is finite. Nesting costs no recursion depth: below `MAX_DEPTH`
+levels a subschema becomes a definition of its own, which also bounds the depth of every expression for the stages
+after this one.
 """
 
 from __future__ import annotations
@@ -34,12 +36,14 @@ def read(
 ) -> Schema:
     """Read a JSON Schema (Python objects, or JSON text) of draft 2020-12, 2019-09, 7, 6 or 4.
 
-    `$schema` names the draft; `dialect` ("2020-12", "7", a metaschema's URI, ...) is for schemas without it or with one that is
-    unknown, and draft 2020-12 for those when it is not given. `formats=False` makes `format` an annotation.
-    References lead inside the schema, to documents in `registry`, or to the metaschemas of the drafts; nothing is fetched.
+    `$schema` names the draft; `dialect` ("2020-12", "7", a metaschema's URI, ...) is for schemas without it or with
+    one that is unknown, and draft 2020-12 for those when it is not given. `formats=False` makes `format` an annotation.
+    References lead inside the schema, to documents in `registry`, or to the metaschemas of the drafts; nothing is
+    fetched.
 
     Raises SchemaError (with pointer, keyword and remedy) for what the draft does not allow and for dangling references,
-    PatternError for a wrong `pattern`, UnsupportedError for a dialect with unknown vocabularies, BudgetError for absurd sizes.
+    PatternError for a wrong `pattern`, UnsupportedError for a dialect with unknown vocabularies, BudgetError for
+    absurd sizes.
     """
     return Reader(dialect, formats, registry).read(schema)
 
@@ -101,7 +105,9 @@ class Reader:
             return Never(at)
         if not isinstance(value, dict):
             keyword = next((part for part in reversed(at.split("/")[:-1]) if part in scope.dialect.positions), None)
-            raise SchemaError(f"a schema must be an object or a boolean, not {shown(value)}", pointer=at, keyword=keyword)
+            raise SchemaError(
+                f"a schema must be an object or a boolean, not {shown(value)}", pointer=at, keyword=keyword
+            )
         if depth >= MAX_DEPTH:
             check_depth(at)
             return Ref(self._define(Location(value, at, scope.resource, scope.dialect), scope.bindings), at)
@@ -158,7 +164,9 @@ class Reader:
                 location = _dynamic(scope, location, "" if keyword == "$recursiveRef" else reference.partition("#")[2])
             if not isinstance(location.contents, (dict, bool)):
                 raise SchemaError(
-                    f"{keyword} {reference!r} leads to {shown(location.contents)}, which is no schema", pointer=at, keyword=keyword
+                    f"{keyword} {reference!r} leads to {shown(location.contents)}, which is no schema",
+                    pointer=at,
+                    keyword=keyword,
                 )
             index = scope.refs[keyword, reference] = self._define(location, scope.bindings)
         return Ref(index, at)
@@ -211,7 +219,9 @@ class Reader:
 
 
 def _dynamic(scope: Scope, location: Location, name: str) -> Location:
-    """What a dynamic reference means whose name leads to `location` statically: the outermost dynamic anchor of that name."""
+    """What a dynamic reference means whose name leads to `location` statically: the outermost dynamic anchor of that
+    name.
+    """
     initial = location.resource.dynamic.get(name)
     if initial is None or initial.contents is not location.contents:
         return location

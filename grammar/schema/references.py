@@ -1,9 +1,9 @@
 """Where references lead: documents, embedded resources, anchors and dynamic scope.
 
-`referencing.Registry` holds the documents that the caller passes (and, from `jsonschema_specifications`, the metaschemas). What is
-inside a document is indexed here in one walk, since a schema compiler needs three things that `referencing` does not tell: the pointer
-and the draft of what a reference found, and the dynamic scope as a value to specialise definitions by. Malformed documents do no
-harm in the walk; their readers complain where it matters.
+`referencing.Registry` holds the documents that the caller passes (and, from `jsonschema_specifications`, the
+metaschemas). What is inside a document is indexed here in one walk, since a schema compiler needs three things that
+`referencing` does not tell: the pointer and the draft of what a reference found, and the dynamic scope as a value to
+specialise definitions by. Malformed documents do no harm in the walk; their readers complain where it matters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from . import dialects
 from .site import Dialect, Location, Position, Resource, Scope
 from .values import pointer_token, shown
 
-
 MAX_POINTER = 30_000
 
 
@@ -32,7 +31,9 @@ class References:
         self._fallback = fallback
         self._registry: referencing.Registry[Any] = referencing.Registry() if registry is None else registry
         self._resources: dict[str, Resource] = {}
-        self._embedded: dict[tuple[int, int], Resource] = {}  # (schema object, resource around it) -> the resource it begins
+        self._embedded: dict[
+            tuple[int, int], Resource
+        ] = {}  # (schema object, resource around it) -> the resource it begins
         self._dialects: dict[str, Dialect] = {}
         self._scopes: dict[tuple[int, int, tuple[tuple[str, int], ...]], Scope] = {}
 
@@ -41,7 +42,11 @@ class References:
     def scope(self, location: Location, around: tuple[tuple[str, Location], ...] = ()) -> Scope:
         """The scope in which a schema at `location` is read when it is reached with the bindings `around`."""
         resource, bindings = location.resource, around
-        new = [entry for entry in resource.dynamic.items() if all(name != entry[0] for name, _ in around)] if resource.dynamic else ()
+        new = (
+            [entry for entry in resource.dynamic.items() if all(name != entry[0] for name, _ in around)]
+            if resource.dynamic
+            else ()
+        )
         if new:
             bindings = tuple(sorted((*around, *new), key=lambda binding: binding[0]))
         key = (id(resource), id(location.dialect), tuple([(name, id(found.contents)) for name, found in bindings]))
@@ -61,7 +66,9 @@ class References:
     # Dialects
 
     def dialect_of(self, schema: Any, around: Dialect, at: str = "", *, lenient: bool = False) -> Dialect:
-        """The dialect that `$schema` names, else `around`. An unknown one is an error, or with `lenient` ignored, or the fallback."""
+        """The dialect that `$schema` names, else `around`. An unknown one is an error, or with `lenient` ignored, or
+        the fallback.
+        """
         uri = schema.get("$schema") if isinstance(schema, dict) else None
         if uri is None:
             return around
@@ -116,7 +123,9 @@ class References:
         return root
 
     def _register(self, location: Location) -> Location:
-        """Note the identifiers that a schema object declares; the location with the resource and dialect that hold inside it."""
+        """Note the identifiers that a schema object declares; the location with the resource and dialect that hold
+        inside it.
+        """
         schema, at, resource, dialect = location
         if not isinstance(schema, dict):
             return location
@@ -159,7 +168,9 @@ class References:
             resource.dynamic[""] = location
 
     def _retrieve(self, uri: str) -> tuple[Any, Dialect | None] | None:
-        """The contents of a document of the registry or a bundled metaschema, and the draft it was registered for if one of ours."""
+        """The contents of a document of the registry or a bundled metaschema, and the draft it was registered for if
+        one of ours.
+        """
         failure: Exception | None = None
         found: referencing.Resource[Any] | None = None
         try:
@@ -170,14 +181,17 @@ class References:
         except Exception as error:  # the caller's `retrieve`, or a document too malformed for the registry's own crawl
             failure = error
         if found is None:
-            from jsonschema_specifications import REGISTRY  # noqa: PLC0415 - reads files, and few schemas need it
+            from jsonschema_specifications import REGISTRY
 
             found = REGISTRY.get(uri)
         if found is None:
             if failure is not None:
-                raise SchemaError(f"the document {uri!r} cannot be had from the registry: {failure}", keyword="$ref") from failure
+                raise SchemaError(
+                    f"the document {uri!r} cannot be had from the registry: {failure}", keyword="$ref"
+                ) from failure
             return None
-        # The draft given at registration has no public accessor; without it we would read a document by its referrer's rules.
+        # The draft given at registration has no public accessor; without it we would read a document by its referrer's
+        # rules.
         specification = getattr(found, "_specification", None)
         return found.contents, dialects.BY_SPECIFICATION.get(getattr(specification, "name", ""))
 
@@ -217,7 +231,10 @@ class References:
         if named is None:
             known = ", ".join(sorted(resource.names)[:5]) or "none"
             raise SchemaError(
-                f"{keyword} {reference!r} names no anchor", pointer=at, keyword=keyword, remedy=f"anchors there: {known}"
+                f"{keyword} {reference!r} names no anchor",
+                pointer=at,
+                keyword=keyword,
+                remedy=f"anchors there: {known}",
             )
         return named
 
@@ -233,7 +250,10 @@ class References:
             else:
                 where = place or "#"
                 raise SchemaError(
-                    f"{keyword} {reference!r} leads nowhere", pointer=at, keyword=keyword, remedy=f"there is no {key!r} in {where}"
+                    f"{keyword} {reference!r} leads nowhere",
+                    pointer=at,
+                    keyword=keyword,
+                    remedy=f"there is no {key!r} in {where}",
                 )
             place = f"{place}/{pointer_token(key)}"
             if isinstance(here, dict):
@@ -244,9 +264,13 @@ class References:
 
 
 def check_depth(at: str) -> None:
-    """Raise BudgetError where a pointer is absurdly long: with each level it grows, and all pointers together as its square."""
+    """Raise BudgetError where a pointer is absurdly long: with each level it grows, and all pointers together as its
+    square.
+    """
     if len(at) > MAX_POINTER:
-        raise BudgetError(f"the schema is nested too deep: a pointer has more than {MAX_POINTER} characters", pointer=at[:60] + "...")
+        raise BudgetError(
+            f"the schema is nested too deep: a pointer has more than {MAX_POINTER} characters", pointer=at[:60] + "..."
+        )
 
 
 def _join(base: str, reference: str, at: str) -> tuple[str, str]:

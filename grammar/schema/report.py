@@ -10,7 +10,9 @@ Status: TypeAlias = Literal["enforced", "annotation", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One keyword at one place. `pointer` is that of the keyword itself (RFC 6901; other documents are prefixed with `uri#`)."""
+    """One keyword at one place. `pointer` is that of the keyword itself (RFC 6901; other documents are prefixed with
+    `uri#`).
+    """
 
     pointer: str
     keyword: str

@@ -1,4 +1,5 @@
-"""What a keyword's reader sees: the place it stands, the scope it is read in, and the few services of the reader above it.
+"""What a keyword's reader sees: the place it stands, the scope it is read in, and the few services of the reader above
+it.
 
 The types here tie the stage together without a cycle: keyword readers know `Site`, dialects know keyword readers,
 references know dialects, and `reader` knows them all.
@@ -19,7 +20,8 @@ Position: TypeAlias = Literal["one", "many", "one or many", "map", "some"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    """A draft as data: which keywords it has and who reads them. Compared by identity; one record per draft (and per custom metaschema).
+    """A draft as data: which keywords it has and who reads them. Compared by identity; one record per draft (and per
+    custom metaschema).
 
     `unevaluated` readers run after all other keywords of the schema object and get what those said.
     `ref_alone`: keywords beside `$ref` are ignored (draft 7 and before).

@@ -17,7 +17,6 @@ import re
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
-from json.decoder import scanstring
 from typing import Any, TypeAlias
 
 from ..errors import BudgetError, SchemaError
@@ -36,7 +35,8 @@ MAX_DIGITS = 4_000
 
 
 def canonical(value: Any, at: str = "", depth: int = 0) -> Canonical:
-    """The canonical form of a JSON value given as Python objects (`None bool int float Decimal Fraction str list tuple dict`).
+    """The canonical form of a JSON value given as Python objects (`None bool int float Decimal Fraction str list tuple
+    dict`).
 
     A float stands for the decimal that its `repr` shows, so `0.1` is one tenth. `at` is the pointer for errors.
     Raises SchemaError for anything that is no JSON value (NaN, a set, a key that is no string, a lone surrogate),
@@ -62,7 +62,9 @@ def canonical(value: Any, at: str = "", depth: int = 0) -> Canonical:
 
 
 def to_python(value: Canonical) -> Any:
-    """A canonical value as plain Python objects; numbers become `int`, else `float` where exact by `repr`, else `Decimal`."""
+    """A canonical value as plain Python objects; numbers become `int`, else `float` where exact by `repr`, else
+    `Decimal`.
+    """
     match value:
         case ("array", items):
             return [to_python(item) for item in items]
@@ -82,7 +84,11 @@ def to_json(value: Canonical) -> str:
         case ("array", items):
             return f"[{','.join(map(to_json, items))}]"
         case ("object", members):
-            return "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{to_json(member)}" for key, member in members) + "}"
+            return (
+                "{"
+                + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{to_json(member)}" for key, member in members)
+                + "}"
+            )
         case ("number", amount):
             return number_text(amount)
         case ("null",):
@@ -115,7 +121,9 @@ def text(value: Any, at: str = "") -> str:
         raise SchemaError(f"object keys are strings, not {shown(value)}", pointer=at)
     if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
         raise SchemaError(
-            f"the string {ascii(value)} holds a lone surrogate", pointer=at, remedy="no UTF-8 text can spell it: use the whole pair"
+            f"the string {value!a} holds a lone surrogate",
+            pointer=at,
+            remedy="no UTF-8 text can spell it: use the whole pair",
         )
     return value
 
@@ -156,7 +164,11 @@ def shown(value: Any) -> str:
         case str():
             return f"the string {value!r}" if len(value) <= 40 else f"the string {value[:37]!r}..."
         case int() | float() | Decimal() | Fraction():
-            return f"the number {str(value)[:24]}" if not isinstance(value, int) or abs(value) < 10**24 else "a huge number"
+            return (
+                f"the number {str(value)[:24]}"
+                if not isinstance(value, int) or abs(value) < 10**24
+                else "a huge number"
+            )
         case list() | tuple():
             return "an array" if value else "an empty array"
         case dict():
@@ -166,10 +178,11 @@ def shown(value: Any) -> str:
 
 
 def parse_json(source: str) -> Any:
-    """JSON text as Python objects, exactly: integers are `int`, other numbers `Decimal`, nested as deep as memory allows.
+    """JSON text as Python objects, exactly: integers are `int`, other numbers `Decimal`, nested as deep as memory
+    allows.
 
-    Raises SchemaError naming line and column for text that is not JSON (RFC 8259), for NaN and for a key given twice in one object;
-    BudgetError for numbers of thousands of digits.
+    Raises SchemaError naming line and column for text that is not JSON (RFC 8259), for NaN and for a key given twice
+    in one object; BudgetError for numbers of thousands of digits.
     """
     try:
         return _DECODE(source)
@@ -200,7 +213,10 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise SchemaError(f"the JSON text has the key {twice!r} twice in one object", remedy="JSON leaves its meaning open: remove one")
+        raise SchemaError(
+            f"the JSON text has the key {twice!r} twice in one object",
+            remedy="JSON leaves its meaning open: remove one",
+        )
     return members
 
 
@@ -231,7 +247,9 @@ _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
 
 
 def _parse_deep(source: str) -> Any:
-    """`parse_json` for nesting beyond the recursion limit of Python's own decoder: one loop and a list of open containers."""
+    """`parse_json` for nesting beyond the recursion limit of Python's own decoder: one loop and a list of open
+    containers.
+    """
     open_: list[tuple[list[Any], str | None]] = []  # (items or pairs so far, None or the closing bracket)
     position = 0
 
@@ -295,9 +313,10 @@ def _parse_deep(source: str) -> Any:
 
 def _string(source: str, position: int) -> tuple[str, int]:
     try:
-        return scanstring(source, position + 1, True)
+        text_, end = json.decoder.scanstring(source, position + 1, True)  # type: ignore[attr-defined]
     except json.JSONDecodeError as error:
         raise _not_json(error.msg, source, error.pos) from None
+    return text_, end
 
 
 def _scalar(found: re.Match[str]) -> Any:
