@@ -1,0 +1,50 @@
+"""One aligned block of memory for all weights, in huge pages where the system has them."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm_ffi import from_dlpack
+
+_ALIGNMENT = 128  # kernels assume 64
+_HUGE_PAGE = 2 << 20
+
+
+class Arena:
+    """Hands out zeroed uint8 arrays from one anonymous mapping; the arrays keep it alive."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        """Room for arrays of these sizes, in bytes. The tail is padding that kernels may prefetch from."""
+        total = sum(_aligned(size) for size in sizes) + _HUGE_PAGE
+        memory = mmap.mmap(-1, total)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        self._bytes: npt.NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
+        self._next = -self._bytes.ctypes.data % _HUGE_PAGE if total > 4 * _HUGE_PAGE else 0
+
+    def take(self, size: int) -> npt.NDArray[np.uint8]:
+        start = self._next
+        self._next += _aligned(size)
+        return self._bytes[start : start + size]
+
+
+def as_tensor(array: npt.NDArray[Any]) -> Any:
+    """The array as TVM's tensor, sharing its memory."""
+    return from_dlpack(array)
+
+
+def aligned_copy(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A copy that starts where kernels want it; numpy aligns to 16 bytes only."""
+    room = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % _ALIGNMENT
+    copy: npt.NDArray[Any] = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

@@ -1,0 +1,138 @@
+"""GGUF's block formats as arithmetic: decoding to float32, and quantising to Q8_0.
+
+Source: the block structures of the ggml project (ggml-common.h) and its reference dequantisation. Every format is
+little-endian; scales are float16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float32]
+
+
+def decode(raw: Bytes, kind: str) -> Floats:
+    """uint8 [N, bytes of a row] of GGUF type `kind` to float32 [N, K]. Raises KeyError for a type without a decoder."""
+    return _DECODERS[kind](np.ascontiguousarray(raw))
+
+
+def decodable(kind: str) -> bool:
+    return kind in _DECODERS
+
+
+def encode_q8_0(values: Floats) -> Bytes:
+    """float32 [N, K] to Q8_0 blocks, uint8 [N, K / 32 * 34]: symmetric, 32 columns to a float16 scale."""
+    blocks = values.reshape(len(values), -1, 32)
+    scale = (np.abs(blocks).max(-1, keepdims=True) / 127).astype(np.float16)
+    divisor = scale.astype(np.float32)
+    quantised = np.rint(np.divide(blocks, divisor, out=np.zeros_like(blocks), where=divisor > 0))
+    integers = np.clip(quantised, -127, 127).astype(np.int8)
+    return np.concatenate([scale.view(np.uint8), integers.view(np.uint8)], axis=-1).reshape(len(values), -1)
+
+
+def _blocks(raw: Bytes, size: int) -> Bytes:
+    return raw.reshape(len(raw), -1, size)
+
+
+def _half(raw: Bytes) -> Floats:
+    """Two bytes a block to float32 [N, blocks, 1]."""
+    return np.ascontiguousarray(raw).view(np.float16).astype(np.float32)
+
+
+def _nibbles(raw: Bytes) -> Floats:
+    """Sixteen bytes to 32 columns: the low halves, then the high."""
+    return np.concatenate([raw & 15, raw >> 4], axis=-1).astype(np.float32)
+
+
+def _rows(values: Floats) -> Floats:
+    return np.ascontiguousarray(values.reshape(len(values), -1), dtype=np.float32)
+
+
+def _q4_0(raw: Bytes) -> Floats:
+    block = _blocks(raw, 18)
+    return _rows(_half(block[:, :, :2]) * (_nibbles(block[:, :, 2:]) - 8))
+
+
+def _q4_1(raw: Bytes) -> Floats:
+    block = _blocks(raw, 20)
+    return _rows(_half(block[:, :, :2]) * _nibbles(block[:, :, 4:]) + _half(block[:, :, 2:4]))
+
+
+def _fifth_bits(raw: Bytes) -> Floats:
+    """Four bytes, one bit a column, to 0 or 16."""
+    return np.unpackbits(np.ascontiguousarray(raw), axis=-1, bitorder="little").astype(np.float32) * 16
+
+
+def _q5_0(raw: Bytes) -> Floats:
+    block = _blocks(raw, 22)
+    return _rows(_half(block[:, :, :2]) * (_nibbles(block[:, :, 6:]) + _fifth_bits(block[:, :, 2:6]) - 16))
+
+
+def _q5_1(raw: Bytes) -> Floats:
+    block = _blocks(raw, 24)
+    values = _nibbles(block[:, :, 8:]) + _fifth_bits(block[:, :, 4:8])
+    return _rows(_half(block[:, :, :2]) * values + _half(block[:, :, 2:4]))
+
+
+def _q8_0(raw: Bytes) -> Floats:
+    block = _blocks(raw, 34)
+    return _rows(_half(block[:, :, :2]) * block[:, :, 2:].view(np.int8))
+
+
+def _k_scales(packed: Bytes) -> tuple[Floats, Floats]:
+    """Twelve bytes to eight 6-bit scales and eight 6-bit minima, float32 [N, blocks, 8]."""
+    first, second, third = packed[:, :, 0:4], packed[:, :, 4:8], packed[:, :, 8:12]
+    scales = np.concatenate([first & 63, (third & 15) | (first >> 6 << 4)], axis=-1)
+    minima = np.concatenate([second & 63, (third >> 4) | (second >> 6 << 4)], axis=-1)
+    return scales.astype(np.float32), minima.astype(np.float32)
+
+
+def _k_nibbles(raw: Bytes) -> Floats:
+    """128 bytes to [N, blocks, 8, 32]: each 32 bytes hold two runs of 32 columns."""
+    pairs = raw.reshape(*raw.shape[:2], 4, 32)
+    return np.stack([pairs & 15, pairs >> 4], axis=3).reshape(*raw.shape[:2], 8, 32).astype(np.float32)
+
+
+def _k_affine(block: Bytes, values: Floats) -> Floats:
+    scales, minima = _k_scales(block[:, :, 4:16])
+    scale = (_half(block[:, :, :2]) * scales)[..., None]
+    minimum = (_half(block[:, :, 2:4]) * minima)[..., None]
+    return _rows(scale * values - minimum)
+
+
+def _q4_k(raw: Bytes) -> Floats:
+    block = _blocks(raw, 144)
+    return _k_affine(block, _k_nibbles(block[:, :, 16:]))
+
+
+def _q5_k(raw: Bytes) -> Floats:
+    block = _blocks(raw, 176)
+    high = block[:, :, 16:48, None] >> np.arange(8, dtype=np.uint8) & 1
+    return _k_affine(block, _k_nibbles(block[:, :, 48:]) + high.swapaxes(2, 3).astype(np.float32) * 16)
+
+
+def _q6_k(raw: Bytes) -> Floats:
+    block = _blocks(raw, 210)
+    low = block[:, :, :128].reshape(*block.shape[:2], 2, 2, 32)
+    low = np.stack([low & 15, low >> 4], axis=3)  # [..., half, nibble, pair, 32]
+    high = block[:, :, 128:192].reshape(*block.shape[:2], 2, 1, 32)
+    high = high >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & 3
+    values = low.reshape(*block.shape[:2], 2, 4, 32) | high << 4
+    scales = np.ascontiguousarray(block[:, :, 192:208]).view(np.int8).astype(np.float32)
+    centred = values.reshape(*block.shape[:2], 16, 16).astype(np.float32) - 32
+    return _rows(_half(block[:, :, 208:]) * (scales[..., None] * centred).reshape(*block.shape[:2], 256))
+
+
+_DECODERS: Mapping[str, Callable[[Bytes], Floats]] = MappingProxyType({
+    "F32": lambda raw: raw.view(np.float32),
+    "F16": lambda raw: raw.view(np.float16).astype(np.float32),
+    "BF16": lambda raw: (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32),
+    "F64": lambda raw: raw.view(np.float64).astype(np.float32),
+    "Q4_0": _q4_0, "Q4_1": _q4_1, "Q5_0": _q5_0, "Q5_1": _q5_1, "Q8_0": _q8_0,
+    "Q4_K": _q4_k, "Q5_K": _q5_k, "Q6_K": _q6_k,
+})  # fmt: skip

@@ -1,0 +1,193 @@
+"""Reading GGUF files (versions 2 and 3): metadata into Python values, tensors as views of the mapped file.
+
+Source: the GGUF specification in the ggml project's docs/gguf.md. Nothing is trusted: every length is checked against the
+file's size before it is used, so a damaged file gives an `ModelFileError` that says what is wrong, never a crash.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ModelFileError
+
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_STRING, _ARRAY = 8, 9
+_ALIGNMENT = "general.alignment"
+_MAX_DIMENSIONS = 4
+
+# type number: (name, elements in a block, bytes of a block)
+TENSOR_TYPES: Mapping[int, tuple[str, int, int]] = MappingProxyType({
+    0: ("F32", 1, 4), 1: ("F16", 1, 2), 30: ("BF16", 1, 2), 28: ("F64", 1, 8),
+    2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20), 6: ("Q5_0", 32, 22), 7: ("Q5_1", 32, 24), 8: ("Q8_0", 32, 34),
+    10: ("Q2_K", 256, 84), 11: ("Q3_K", 256, 110), 12: ("Q4_K", 256, 144), 13: ("Q5_K", 256, 176), 14: ("Q6_K", 256, 210),
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GgufTensor:
+    """A tensor as stored: `data` is uint8 [rows, bytes of a row], a read-only view of the file.
+
+    `shape` is (rows, columns), or (columns,) for a vector (then `data` has one row).
+    """
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    data: npt.NDArray[np.uint8]
+
+
+class GgufFile:
+    """An opened GGUF file. `metadata` holds every key; `tensors` are views that keep the mapping alive."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the header. Raises ModelFileError if the file cannot be read, is no GGUF, or ends too early."""
+        self.path = path
+        reader = _Reader(path)
+        if reader.bytes(4) != b"GGUF":
+            reader.fail("it is not a GGUF file", "give a file in GGUF format")
+        version = reader.scalar("I")
+        if version not in (2, 3):
+            reader.fail(f"it has GGUF version {version}, and only 2 and 3 are read", "convert it again with a current tool")
+        tensor_count, pair_count = reader.scalar("Q"), reader.scalar("Q")
+        metadata = {}
+        for _ in range(pair_count):
+            key = reader.string()
+            metadata[key] = reader.value(reader.scalar("I"))
+        self.metadata: Mapping[str, Any] = MappingProxyType(metadata)
+        entries = [reader.tensor_entry() for _ in range(tensor_count)]
+        alignment = metadata.get(_ALIGNMENT, 32)
+        if not isinstance(alignment, int) or alignment <= 0 or alignment % 8:
+            reader.fail(f"its {_ALIGNMENT} is {alignment!r}, which is no multiple of 8")
+        start = -(-reader.position // alignment) * alignment
+        self.tensors: Mapping[str, GgufTensor] = MappingProxyType(
+            {name: reader.tensor(name, shape, kind, start + offset) for name, shape, kind, offset in entries}
+        )
+
+    def tensor(self, name: str, shape: tuple[int, ...]) -> GgufTensor:
+        """A tensor by name, checked against the shape that the model needs."""
+        tensor = self.tensors.get(name)
+        if tensor is None:
+            raise ModelFileError(f"{self.path}: the tensor {name!r} is missing", path=self.path, remedy=_AGAIN)
+        if tensor.shape != shape:
+            raise ModelFileError(
+                f"{self.path}: the tensor {name!r} has shape {tensor.shape}, not {shape} as its metadata says",
+                path=self.path,
+                remedy=_AGAIN,
+            )
+        return tensor
+
+
+_AGAIN = "download or convert the file again"
+
+
+class _Reader:
+    """A cursor over the mapped file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            with path.open("rb") as file:
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except FileNotFoundError as error:
+            raise ModelFileError(f"{path}: no such model file", path=path, remedy="check the path") from error
+        except ValueError as error:  # what mmap says of an empty file
+            raise ModelFileError(f"{path}: the file is empty", path=path, remedy=_AGAIN) from error
+        except OSError as error:
+            raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}", path=path) from error
+        self._size = len(self._map)
+        self.position = 0
+
+    def fail(self, what: str, remedy: str | None = _AGAIN) -> NoReturn:
+        raise ModelFileError(f"{self._path}: {what}", path=self._path, remedy=remedy)
+
+    def _need(self, count: int) -> int:
+        """Move over `count` bytes; returns where they start."""
+        start = self.position
+        if count > self._size - start:
+            self.fail(f"the file ends early, at byte {self._size} of at least {start + count}")
+        self.position = start + count
+        return start
+
+    def bytes(self, count: int) -> bytes:
+        start = self._need(count)
+        return self._map[start : start + count]
+
+    def scalar(self, code: str) -> Any:
+        code = "<" + code
+        return struct.unpack_from(code, self._map, self._need(struct.calcsize(code)))[0]
+
+    def string(self) -> str:
+        raw = self.bytes(self.scalar("Q"))
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            return self.fail(f"the text at byte {self.position - len(raw)} is not UTF-8")
+
+    def value(self, kind: int) -> Any:
+        if kind in _SCALARS:
+            return self.scalar(_SCALARS[kind])
+        if kind == _STRING:
+            return self.string()
+        if kind == _ARRAY:
+            return self._array()
+        return self.fail(f"byte {self.position} has the unknown metadata type {kind}")
+
+    def _array(self) -> tuple[Any, ...]:
+        kind, count = self.scalar("I"), self.scalar("Q")
+        if kind in _SCALARS:
+            code = "<" + _SCALARS[kind]
+            size = struct.calcsize(code)
+            start = self._need(size * count)
+            return tuple(np.frombuffer(self._map, np.dtype(code), count, start).tolist())
+        if kind == _STRING:
+            return self._strings(count)
+        return self.fail(f"byte {self.position} has an array of the unknown type {kind}")
+
+    def _strings(self, count: int) -> tuple[str, ...]:
+        """A vocabulary is 100,000 strings: one tight loop."""
+        unpack, data, position, limit = struct.Struct("<Q").unpack_from, self._map, self.position, self._size
+        texts = []
+        try:
+            for _ in range(count):
+                end = position + 8 + unpack(data, position)[0]
+                if end > limit:
+                    raise struct.error
+                texts.append(data[position + 8 : end].decode())
+                position = end
+        except struct.error:
+            self.fail(f"the file ends early, in a list of {count} texts")
+        except UnicodeDecodeError:
+            self.fail(f"the text at byte {position} is not UTF-8")
+        self.position = position
+        return tuple(texts)
+
+    def tensor_entry(self) -> tuple[str, tuple[int, ...], int, int]:
+        """(name, shape with the slowest dimension first, type number, offset in the data part)."""
+        name = self.string()
+        dimensions = self.scalar("I")
+        if not 1 <= dimensions <= _MAX_DIMENSIONS:
+            self.fail(f"the tensor {name!r} has {dimensions} dimensions")
+        shape = tuple(self.scalar("Q") for _ in range(dimensions))
+        return name, shape[::-1], self.scalar("I"), self.scalar("Q")
+
+    def tensor(self, name: str, shape: tuple[int, ...], kind: int, start: int) -> GgufTensor:
+        if kind not in TENSOR_TYPES:
+            self.fail(f"the tensor {name!r} has type {kind}, which is not supported", "use a Q4_0, Q4_1, Q8_0 or F16 file")
+        type_name, elements, size = TENSOR_TYPES[kind]
+        rows, columns = int(np.prod(shape[:-1], dtype=object)), shape[-1]
+        if columns % elements:
+            self.fail(f"the tensor {name!r} has rows of {columns}, no multiple of the block of {elements}")
+        width = columns // elements * size
+        if start + rows * width > self._size:
+            self.fail(f"the file ends early: {name!r} needs {start + rows * width} bytes, the file has {self._size}")
+        data = np.frombuffer(self._map, np.uint8, rows * width, start).reshape(rows, width)
+        return GgufTensor(name, type_name, shape, data)

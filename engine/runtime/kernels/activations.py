@@ -1,0 +1,165 @@
+"""Rows of activations as matrix products read them, and the kernels that produce them: norms, conversions, embeddings.
+
+Two kinds. `int8`: a row of K columns is K + K/4 bytes: K int8 values quantised symmetrically per block of 32, then K/32
+float32 scales, then K/32 float32 sums of the block's dequantised values (formats with a minimum need them). `float32`: the
+values as they are, for weights that are not quantised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm.tirx.script import builder as T
+
+from .builder import (
+    LANES,
+    Buffer,
+    Expr,
+    Function,
+    PrimFunc,
+    f32,
+    for_each_row,
+    function,
+    let,
+    scratch,
+    size,
+    span,
+    splat,
+    store,
+    zeros,
+)
+from .formats import BLOCK, WeightFormat
+from .isa import Isa, absolute, lanes_max, lanes_sum, lanes_sum_int, maximum, widen
+from .rows import Activation
+
+_VECTORS = BLOCK // LANES
+
+
+def parameter(f: Function, name: str, rows: Expr, columns: int, kind: Activation) -> Buffer:
+    """A tensor parameter holding rows of activations."""
+    return f.tensor(name, (rows, kind.row_width(columns)), kind.dtype)
+
+
+def store_block(isa: Isa, kind: Activation, rows: Buffer, columns: int, row: Expr, block: Expr, values: Sequence[Expr]) -> None:
+    """Write one block of 32 values, given as four float32x8 expressions, in the form of `kind`."""
+    bound = [let(value) for value in values]
+    if kind.name == "float32":
+        for i, value in enumerate(bound):
+            store(rows, value, row, span(block * BLOCK + LANES * i))
+        return
+    a, b, c, d = (absolute(value) for value in bound)
+    largest = let(lanes_max(maximum(maximum(a, b), maximum(c, d))))
+    inverse = let(T.if_then_else(largest > f32(0.0), f32(127.0) / largest, f32(0.0)))
+    quantised = [let(isa.round(value * splat(inverse))) for value in bound]
+    for i, q in enumerate(quantised):
+        store(rows, T.reinterpret("uint8x8", T.cast(q, "int8x8")), row, span(block * BLOCK + LANES * i))
+    scale = let(largest * f32(1 / 127))
+    total = T.cast(lanes_sum_int((quantised[0] + quantised[1]) + (quantised[2] + quantised[3])), "float32")
+    for field, value in enumerate((scale, scale * total)):
+        offset = columns + field * (columns // BLOCK) * 4 + block * 4
+        store(rows, T.reinterpret("uint8x4", value), row, span(offset, 4))
+
+
+@dataclass(frozen=True)
+class Norm:
+    """RMS norm of float32 rows, times a gain, into activations. With `select` only the rows listed by index are normed."""
+
+    columns: int
+    epsilon: float
+    kind: Activation
+    select: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"norm_{self.columns}_{self.kind.name}{'_selected' if self.select else ''}"
+
+    def build(self, isa: Isa) -> PrimFunc:
+        columns = self.columns
+        with function(self.name) as f:
+            count, rows = size(), size()
+            x = f.tensor("x", (rows, columns), "float32")
+            gain = f.tensor("gain", (columns,), "float32")
+            index = f.tensor("index", (count,), "int32") if self.select else None
+            y = parameter(f, "y", count if self.select else rows, columns, self.kind)
+
+            def one(row: Expr) -> None:
+                source = row if index is None else let(index[row])
+                sums = scratch(BLOCK)
+                for e in range(_VECTORS):
+                    store(sums, zeros(), span(LANES * e))
+                with T.serial(columns // BLOCK) as block:
+                    for e in range(_VECTORS):
+                        value = let(x[source, span(block * BLOCK + LANES * e)])
+                        store(sums, isa.fma(value, value, sums[span(LANES * e)]), span(LANES * e))
+                total = (sums[span(0)] + sums[span(8)]) + (sums[span(16)] + sums[span(24)])
+                factor = let(f32(1.0) / T.sqrt(lanes_sum(total) * f32(1.0 / columns) + f32(self.epsilon)))
+                with T.serial(columns // BLOCK) as block:
+                    places = [span(block * BLOCK + LANES * e) for e in range(_VECTORS)]
+                    values = [x[source, place] * splat(factor) * gain[place] for place in places]
+                    store_block(isa, self.kind, y, columns, row, block, values)
+
+            for_each_row(count if self.select else rows, one, parallel_from=8)
+        return f.result()
+
+
+@dataclass(frozen=True)
+class Convert:
+    """What attention returns, [rows, heads, head_dim] in the page dtype, to activations of heads * head_dim columns."""
+
+    heads: int
+    head_dim: int
+    kind: Activation
+
+    @property
+    def name(self) -> str:
+        return f"convert_{self.heads}x{self.head_dim}_{self.kind.name}"
+
+    def build(self, isa: Isa) -> PrimFunc:
+        columns = self.heads * self.head_dim
+        with function(self.name) as f:
+            rows = size()
+            x = f.tensor("x", (rows, self.heads, self.head_dim), isa.page_dtype)
+            y = parameter(f, "y", rows, columns, self.kind)
+
+            def one(row: Expr) -> None:
+                with T.serial(columns // BLOCK) as block:
+                    values = []
+                    for e in range(_VECTORS):
+                        column = block * BLOCK + LANES * e
+                        values.append(widen(x[row, column // self.head_dim, span(column % self.head_dim)]))
+                    store_block(isa, self.kind, y, columns, row, block, values)
+
+            for_each_row(rows, one, parallel_from=8)
+        return f.result()
+
+
+@dataclass(frozen=True)
+class Embed:
+    """Rows of a packed table, by token id, as float32. Ids must lie in the table: nothing is checked here."""
+
+    format: WeightFormat
+    rows: int
+    columns: int
+
+    @property
+    def name(self) -> str:
+        return f"embed_{self.format.name}_{self.rows}x{self.columns}"
+
+    def build(self, isa: Isa) -> PrimFunc:
+        blocks = self.columns // BLOCK
+        with function(self.name) as f:
+            count = size()
+            table = f.tensor("table", (self.format.packed_bytes(self.rows, self.columns),), "uint8")
+            ids = f.tensor("ids", (count,), "int32")
+            y = f.tensor("y", (count, self.columns), "float32")
+
+            def one(row: Expr) -> None:
+                token = let(ids[row])
+                with T.serial(blocks) as block:
+                    base = let((token // LANES * blocks + block) * self.format.block_bytes)
+                    with T.serial(BLOCK) as column:
+                        store(y, self.format.element(isa, table, base, token % LANES, column), row, block * BLOCK + column)
+
+            for_each_row(count, one, parallel_from=64)
+        return f.result()

@@ -1,0 +1,134 @@
+"""A thin layer over TVM's IR builder, so that kernels are ordinary Python functions that compose.
+
+Building TIR directly, rather than as text for TVMScript's parser, makes a kernel in a few milliseconds and lets a helper
+take and return expressions. A kernel is written inside `with function(name) as f:`; `f.result()` is the PrimFunc.
+
+Two facts of the compiler shape every kernel here:
+- a small `scratch` buffer (default scope) becomes registers; `scope="local"` would call the workspace allocator instead;
+- a dynamic dimension must be a bare buffer dimension, so that the generated code reads it from the argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from tvm import s_tir
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
+
+Expr: TypeAlias = Any  # a TIR expression, or a Python int where TVM converts it
+Buffer: TypeAlias = Any
+PrimFunc: TypeAlias = Any
+
+LANES = 8  # every vector of floats is eight lanes; LLVM splits them on narrower machines
+
+
+class Function:
+    """The PrimFunc under construction; parameters are declared in order."""
+
+    def __init__(self, builder: IRBuilder) -> None:
+        self._builder = builder
+        self._function: PrimFunc = None
+
+    def tensor(self, name: str, shape: Sequence[Expr], dtype: str, *, offset: bool = False) -> Buffer:
+        """A tensor parameter. With `offset` the caller may pass a view that starts inside its allocation."""
+        handle = T.arg(name, T.handle())
+        return T.match_buffer(handle, tuple(shape), dtype, elem_offset=T.int32() if offset else None)
+
+    def scalar(self, name: str, dtype: str) -> Expr:
+        return T.arg(name, getattr(T, dtype)())
+
+    def close(self) -> None:
+        # Relax's passes look for an s_tir root block, which only the text parser adds by itself.
+        function = self._builder.get()
+        self._function = function.with_body(s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", function.body)))
+
+    def result(self) -> PrimFunc:
+        return self._function
+
+
+@contextmanager
+def function(name: str) -> Iterator[Function]:
+    """Build a PrimFunc called `name`; it is complete when the block ends."""
+    builder = IRBuilder()
+    made = Function(builder)
+    with builder, T.prim_func(s_tir=True):
+        T.func_name(name)
+        T.func_attr({"tirx.is_scheduled": True, "global_symbol": name, "tirx.noalias": True})
+        yield made
+    made.close()
+
+
+def size() -> Expr:
+    """A dimension known only at the call."""
+    return T.int32()
+
+
+def let(value: Expr) -> Expr:
+    """Evaluate here, once; the result may be used until the enclosing block ends."""
+    return T.Bind(value)
+
+
+def scratch(count: int, dtype: str = "float32") -> Buffer:
+    return T.alloc_buffer((count,), dtype)
+
+
+def store(buffer: Buffer, value: Expr, *indices: Expr) -> None:
+    T.buffer_store(buffer, value, list(indices))
+
+
+def either(condition: Expr, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
+    with T.If(condition):
+        with T.Then():
+            then()
+        with T.Else():
+            otherwise()
+
+
+@contextmanager
+def when(condition: Expr) -> Iterator[None]:
+    with T.If(condition), T.Then():
+        yield
+
+
+def for_each_row(rows: Expr, body: Callable[[Expr], None], *, parallel_from: int) -> None:
+    """`body(row)` for every row; a few rows are not worth waking the other threads."""
+
+    def serial() -> None:
+        with T.serial(rows) as row:
+            body(row)
+
+    def parallel() -> None:
+        with T.parallel(rows) as row:
+            body(row)
+
+    either(rows < parallel_from, serial, parallel)
+
+
+def f32(value: float) -> Expr:
+    return T.float32(value)
+
+
+def i32(value: int) -> Expr:
+    return T.int32(value)
+
+
+def span(start: Expr, lanes: int = LANES) -> Expr:
+    """The index of `lanes` neighbouring elements."""
+    return T.ramp(start, 1, lanes)
+
+
+def splat(value: Expr, lanes: int = LANES) -> Expr:
+    return T.broadcast(value, lanes)
+
+
+def zeros() -> Expr:
+    return splat(f32(0.0))
+
+
+def prefetch(buffer: Buffer, *indices: Expr) -> None:
+    """Ask for the cache line of an element, for reading, to be kept in all levels. The address may lie past the end."""
+    address = T.address_of(buffer[indices if len(indices) > 1 else indices[0]])
+    T.evaluate(T.call_llvm_intrin("void", "llvm.prefetch", address, i32(0), i32(3), i32(1)))

@@ -1,0 +1,137 @@
+"""Matrix products: activations [M, K] times packed weights [N, K] transposed.
+
+One row of activations is bound by reading the weights: it prefetches. Several rows share each unpacked block, four at a
+time, since more would not fit in the sixteen vector registers of AVX2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvm.tirx.script import builder as T
+
+from .activations import parameter, store_block
+from .builder import LANES, Buffer, Expr, PrimFunc, either, function, scratch, size, span, store, zeros
+from .formats import BLOCK, WeightFormat
+from .isa import Isa, narrow
+from .rows import Activation, Rows
+
+_ROWS_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Linear:
+    """y = x W^T, as float32 or the page dtype. `residual` adds a float32 matrix of y's shape; `head_dim` splits y's columns."""
+
+    format: WeightFormat
+    rows: int
+    columns: int
+    residual: bool = False
+    head_dim: int | None = None  # then y is [M, rows / head_dim, head_dim] in the page dtype
+
+    @property
+    def name(self) -> str:
+        kind = "residual" if self.residual else "heads" if self.head_dim else "plain"
+        return f"linear_{self.format.name}_{self.rows}x{self.columns}_{kind}"
+
+    def build(self, isa: Isa) -> PrimFunc:
+        with function(self.name) as f:
+            count = size()
+            weights = f.tensor("weights", (self.format.packed_bytes(self.rows, self.columns),), "uint8")
+            x = Rows(parameter(f, "x", count, self.columns, self.format.activation), self.columns)
+            residual = f.tensor("residual", (count, self.rows), "float32") if self.residual else None
+            shape = (count, self.rows) if self.head_dim is None else (count, self.rows // self.head_dim, self.head_dim)
+            dtype = "float32" if self.head_dim is None else isa.page_dtype
+            y = f.tensor("y", shape, dtype)
+
+            def tile(group: Expr, rows: Sequence[Expr], *, alone: bool) -> None:
+                initial = [zeros() if residual is None else residual[row, span(group * LANES)] for row in rows]
+                sums = _product(isa, self.format, weights, self.columns, group, x, rows, initial, prefetch=alone)
+                for i, row in enumerate(rows):
+                    value = narrow(sums[span(LANES * i)], dtype)
+                    if self.head_dim is None:
+                        store(y, value, row, span(group * LANES))
+                    else:
+                        groups = self.head_dim // LANES
+                        store(y, value, row, group // groups, span(group % groups * LANES))
+
+            _tiles(count, self.rows // LANES, tile)
+        return f.result()
+
+
+@dataclass(frozen=True)
+class GatedUnit:
+    """silu(x G^T) * (x U^T) into activations. G and U [rows, columns] lie in one packed matrix, 32 rows of each in turn."""
+
+    format: WeightFormat
+    rows: int
+    columns: int
+    kind: Activation
+
+    @property
+    def name(self) -> str:
+        return f"gated_{self.format.name}_{self.rows}x{self.columns}_{self.kind.name}"
+
+    def build(self, isa: Isa) -> PrimFunc:
+        with function(self.name) as f:
+            count = size()
+            weights = f.tensor("weights", (self.format.packed_bytes(2 * self.rows, self.columns),), "uint8")
+            x = Rows(parameter(f, "x", count, self.columns, self.format.activation), self.columns)
+            y = parameter(f, "y", count, self.rows, self.kind)
+
+            def tile(group: Expr, rows: Sequence[Expr], *, alone: bool) -> None:
+                both = scratch(2 * BLOCK * len(rows))
+                with T.serial(2 * BLOCK // LANES) as part:
+                    initial = [zeros() for _ in rows]
+                    place = group * (2 * BLOCK // LANES) + part
+                    sums = _product(isa, self.format, weights, self.columns, place, x, rows, initial, prefetch=alone)
+                    for i in range(len(rows)):
+                        store(both, sums[span(LANES * i)], span(2 * BLOCK * i + part * LANES))
+                for i, row in enumerate(rows):
+                    values = []
+                    for e in range(0, BLOCK, LANES):
+                        gate, up = both[span(2 * BLOCK * i + e)], both[span(2 * BLOCK * i + BLOCK + e)]
+                        values.append(isa.silu(gate) * up)
+                    store_block(isa, self.kind, y, self.rows, row, group, values)
+
+            _tiles(count, self.rows // BLOCK, tile)
+        return f.result()
+
+
+def _product(
+    isa: Isa, form: WeightFormat, weights: Buffer, columns: int, group: Expr, x: Rows, rows: Sequence[Expr],
+    initial: Sequence[Expr], *, prefetch: bool,
+) -> Buffer:  # fmt: skip
+    """Emit the products of one group of eight weight rows with some rows of x; row i's eight sums start at 8 i."""
+    blocks = columns // BLOCK
+    sums = scratch(LANES * len(rows))
+    for i, value in enumerate(initial):
+        store(sums, value, span(LANES * i))
+
+    def add(i: int, update: Callable[[Expr], Expr]) -> None:
+        store(sums, update(sums[span(LANES * i)]), span(LANES * i))
+
+    with T.serial(blocks) as block:
+        base = T.Bind((group * blocks + block) * form.block_bytes)
+        if prefetch:
+            form.prefetch(weights, base)
+        form.multiply(isa, weights, base, x, rows, block, add)
+    return sums
+
+
+def _tiles(count: Expr, groups: int, tile: Callable[..., None]) -> None:
+    """Share the groups of weight rows among threads; each goes through all rows of x while its weights are in cache."""
+
+    def one() -> None:
+        with T.parallel(groups) as group:
+            tile(group, [T.int32(0)], alone=True)
+
+    def many() -> None:
+        with T.parallel(groups) as group:
+            with T.serial(count // _ROWS_AT_ONCE) as four:
+                tile(group, [four * _ROWS_AT_ONCE + i for i in range(_ROWS_AT_ONCE)], alone=False)
+            with T.serial(count % _ROWS_AT_ONCE) as rest:
+                tile(group, [count // _ROWS_AT_ONCE * _ROWS_AT_ONCE + rest], alone=False)
+
+    either(count == 1, one, many)
