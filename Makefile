@@ -16,9 +16,6 @@ SOURCES   := $(shell find engine grammar plugins samplers \( -name '*.py' -o -na
 FOLDERS   := $(shell find engine grammar plugins samplers -type d ! -name __pycache__ ! -path '*/.*')
 
 PYTEST ?=
-SAMPLE ?=
-SECONDS ?=
-export SAMPLE SECONDS
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint suite bench-masks bench-engine clean

@@ -49,9 +49,14 @@ GRAMMAR_OPTIONS = ("order", "whitespace", "spelling")
 class Tokenizer(Protocol):
     """What a chat needs of the tokenizer."""
 
-    def encode(self, text: str, /) -> Sequence[int]:
-        """Token ids of a rendered prompt; the names of special tokens in it become those tokens."""
+    def encode(self, text: str, /, *, bos: bool = False) -> Sequence[int]:
+        """Token ids of a rendered prompt; names of special tokens in it become those tokens, `bos` sees to the
+        first.
+        """
         ...
+
+    @property
+    def size(self) -> int: ...
 
     @property
     def chat_template(self) -> str | None: ...
@@ -105,19 +110,28 @@ class PreparedChat:
         return f"chatcmpl-{self.request.id}"
 
 
-def read(params: Mapping[str, Any]) -> wire.ChatCompletionRequest:
-    """A request from a parsed body or from the Python API's arguments.
+def read(body: Mapping[str, Any]) -> wire.ChatCompletionRequest:
+    """A request from a parsed body. Raises BodyError, which names the field."""
+    try:
+        return wire.ChatCompletionRequest.model_validate(body)
+    except ValidationError as error:
+        raise from_validation(error, body) from error
 
-    `response_format` may be a pydantic model class: its JSON Schema is meant. Raises BodyError, which names the field.
+
+def read_arguments(arguments: Mapping[str, Any]) -> wire.ChatCompletionRequest:
+    """A request from the arguments of the Python API: an unknown one is no field to ignore but a mistake.
+
+    `response_format` may be a pydantic model class: its JSON Schema is meant. Raises TypeError, and BodyError as
+    `read`.
     """
-    wanted = params.get("response_format")
+    known = wire.ChatCompletionParams.__annotations__.keys() | {"stream"}
+    if unknown := arguments.keys() - known:
+        raise TypeError(f"create() got an unexpected keyword argument {min(unknown)!r}")
+    wanted = arguments.get("response_format")
     if isinstance(wanted, type) and issubclass(wanted, BaseModel):
         schema = {"name": wanted.__name__, "schema": wanted.model_json_schema()}
-        params = {**params, "response_format": {"type": "json_schema", "json_schema": schema}}
-    try:
-        return wire.ChatCompletionRequest.model_validate(params)
-    except ValidationError as error:
-        raise from_validation(error, params) from error
+        arguments = {**arguments, "response_format": {"type": "json_schema", "json_schema": schema}}
+    return read(arguments)
 
 
 def prepare(service: Service, template: ChatTemplate, body: wire.ChatCompletionRequest) -> PreparedChat:
@@ -135,7 +149,8 @@ def prepare(service: Service, template: ChatTemplate, body: wire.ChatCompletionR
             remedy="leave them out, or ask for the answer with response_format",
         )
     params = sampling(body)
-    prompt = tuple(service.tokenizer.encode(template.render(body.messages)))
+    params.check_vocabulary(service.tokenizer.size)
+    prompt = tuple(service.tokenizer.encode(template.render(body.messages), bos=True))
     grammar = compile_format(service.compiler, body.response_format)
     request = GenerationRequest(prompt=prompt, params=params, grammar=grammar)
     return PreparedChat(body=body, request=request, model=service.model_name, created=int(time.time()))
@@ -357,6 +372,7 @@ class Run(Generic[Piece]):
         """Stop the request and free what it holds. Does nothing after its end."""
         if not self.done:
             self._over = True
+            self.ready.clear()
             self._service.cancel(self._request_id)
 
     def __del__(self) -> None:

@@ -129,7 +129,9 @@ class _Open:
         with a stage and the share of it that is done. `service`: a running service to use instead of opening a
         model. Raises ConfigError, TokenizerError, and the runtime's errors for files that cannot be used.
         """
-        self.service = service or EngineService(EngineConfig(model=str(model), mode=mode, **options), progress=progress)
+        self.service = service or EngineService(
+            EngineConfig.read({"model": str(model), "mode": mode, **options}), progress=progress
+        )
         try:
             self.template = _template(self.service, chat_template)
         except BaseException:
@@ -190,7 +192,7 @@ class Completions:
 
         Raises RequestError, SamplingError or GrammarError, each naming what is wrong with the request.
         """
-        return self.answer(chat.read({**params, "stream": stream}))
+        return self.answer(chat.read_arguments({**params, "stream": stream}))
 
     def answer(self, body: ChatCompletionRequest) -> ChatCompletion | Stream[ChatCompletionChunk]:
         """Answer a request that was read already."""
@@ -221,7 +223,7 @@ class AsyncCompletions:
         self, *, stream: bool | None = None, **params: Unpack[ChatCompletionParams]
     ) -> ChatCompletion | AsyncStream[ChatCompletionChunk]:
         """`Completions.create`, awaited. Cancelling the task cancels the request."""
-        return await self.answer(chat.read({**params, "stream": stream}))
+        return await self.answer(chat.read_arguments({**params, "stream": stream}))
 
     async def answer(self, body: ChatCompletionRequest) -> ChatCompletion | AsyncStream[ChatCompletionChunk]:
         """Answer a request that was read already. The grammar is compiled in a thread, not on the event loop."""

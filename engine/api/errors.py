@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...grammar import errors as grammar
+from ...plugins import PluginError
 from ...samplers import SamplingError
 from .. import errors as engine
 from .types import ErrorBody, ErrorDetail
@@ -61,6 +62,7 @@ ANSWERS: Mapping[type[BaseException], Answer] = {
     grammar.GrammarError: Answer(400, INVALID, "invalid_grammar", "response_format"),
     engine.ContextLengthError: Answer(400, INVALID, "context_length_exceeded", "messages"),
     engine.RequestError: Answer(400, INVALID, "invalid_request"),
+    PluginError: Answer(500, SERVER, "plugin_fault"),
     engine.BusyError: Answer(503, SERVER, "engine_busy"),
     engine.ClosedError: Answer(503, SERVER, "engine_closed"),
     engine.PluginFault: Answer(500, SERVER, "plugin_fault"),
@@ -80,9 +82,16 @@ def answer_for(error: BaseException) -> Answer:
 def body_for(error: BaseException) -> ErrorBody:
     """The error as a body. What is not an error of this product says nothing of its inside: the log has it."""
     answer = answer_for(error)
-    message = "an unexpected error ended this request" if answer is UNEXPECTED else one_line(str(error))
+    message = "an unexpected error ended this request" if answer is UNEXPECTED else described(error)
     param = getattr(error, "param", None) or getattr(error, "option", None) or answer.param
     return ErrorBody(error=ErrorDetail(message=message, type=answer.type, param=param, code=answer.code))
+
+
+def described(error: BaseException) -> str:
+    """The error's text on one line; a grammar error names its keyword even where its own text does not."""
+    text = one_line(str(error))
+    keyword = error.keyword if isinstance(error, grammar.GrammarError) else None
+    return f"{keyword}: {text}" if keyword is not None and keyword not in text else text
 
 
 def one_line(text: str) -> str:

@@ -12,13 +12,11 @@ event.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -30,7 +28,8 @@ from starlette.types import Receive, Scope, Send
 from .. import chat
 from ..engine import AsyncEngine, AsyncStream
 from ..errors import EngineError
-from .errors import BodyError, BodyTooLargeError, answer_for, body_for, one_line
+from .body import parse_body, read_bytes
+from .errors import answer_for, body_for, one_line
 from .types import ChatCompletionChunk, ErrorBody, ErrorDetail, Model, ModelList
 
 MAX_BODY_BYTES = 8 << 20
@@ -152,60 +151,6 @@ async def _until_disconnect(work: Coroutine[Any, Any, None], receive: Receive) -
         await asyncio.gather(task, watch, return_exceptions=True)
     if not task.cancelled() and (error := task.exception()) is not None:
         raise error
-
-
-async def read_bytes(request: Request, limit: int) -> bytes:
-    """The body, or BodyTooLargeError as soon as it is known to exceed `limit` bytes."""
-    too_large = BodyTooLargeError(f"the body is larger than {limit} bytes", remedy="send a shorter conversation")
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > limit:
-        raise too_large
-    pieces: list[bytes] = []
-    length = 0
-    async for piece in request.stream():
-        length += len(piece)
-        if length > limit:
-            raise too_large
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def parse_body(data: bytes) -> dict[str, Any]:
-    """The JSON object of a body. Raises BodyError.
-
-    Numbers inside `response_format` stay Decimal, so that a schema's `multipleOf: 0.1` reaches the grammar compiler
-    as written.
-    """
-    try:
-        body = json.loads(data.decode(), parse_float=Decimal, parse_constant=_refuse_constant)
-        if not isinstance(body, dict):
-            raise BodyError("the body is not a JSON object")
-        return {key: value if key == "response_format" else _with_floats(value) for key, value in body.items()}
-    except UnicodeDecodeError as error:
-        raise BodyError(f"the body is not UTF-8: {error.reason} at byte {error.start}") from error
-    except RecursionError as error:
-        raise BodyError("the body is nested too deeply") from error
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise BodyError(f"the body is not JSON: {one_line(error.msg)} at {where}") from error
-    except BodyError:
-        raise
-    except ValueError as error:
-        raise BodyError(f"the body is not JSON: {one_line(str(error))}") from error
-
-
-def _with_floats(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, list):
-        return [_with_floats(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _with_floats(item) for key, item in value.items()}
-    return value
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise BodyError(f"the body is not JSON: {name} is no JSON number")
 
 
 def _error_response(error: Exception) -> Response:

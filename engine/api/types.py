@@ -202,7 +202,8 @@ class ChatCompletionRequest(WireRequest):
 class ChatCompletionParams(TypedDict, total=False):
     """The keyword arguments of `chat.completions.create`, for the type checker; `stream` is spelled out there.
 
-    The values are those of `ChatCompletionRequest`; `response_format` may also be a pydantic model class.
+    The values are those of `ChatCompletionRequest`; `response_format` may also be a pydantic model class. The last
+    three are OpenAI's, accepted and without effect.
     """
 
     messages: Any
@@ -226,6 +227,9 @@ class ChatCompletionParams(TypedDict, total=False):
     stop: str | list[str] | None
     tools: Any
     tool_choice: Any
+    user: str | None
+    metadata: Any
+    store: bool | None
 
 
 # ---------------------------------------------------------------------------------------------------------- responses

@@ -1,0 +1,122 @@
+"""A service without a model, for tests of what is on the wire and nowhere else.
+
+Each request is answered by a script: a function from the request to the events that it is worth, run in a thread as
+the real service runs its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from slipcast.engine.request import (
+    Event,
+    Finished,
+    GenerationRequest,
+    OnEvent,
+    TextDelta,
+    TokenLogprob,
+    TopLogprob,
+    Usage,
+)
+
+Script = Callable[[GenerationRequest], Iterable[Event]]
+
+TEMPLATE = (
+    "{% for message in messages %}<{{ message['role'] }}>{{ message['content'] }}{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def words(*texts: str, reason: Any = "stop", gate: threading.Event | None = None) -> Script:
+    """A script that says the texts in every choice; with a gate it waits for it after the first text."""
+
+    def script(request: GenerationRequest) -> Iterator[Event]:
+        for index in range(request.params.n):
+            for position, text in enumerate(texts):
+                logprobs = [logprob(text)] if request.params.logprobs else []
+                yield TextDelta(index, text, tokens=tuple(logprobs))
+                if gate is not None and position == 0:
+                    gate.wait(10)
+            yield Finished(index, reason, Usage(len(request.prompt), len(texts), cached_tokens=1))
+
+    return script
+
+
+def logprob(text: str) -> TokenLogprob:
+    """A token of this text with probability 1/2, and an alternative that is half a character."""
+    other = TopLogprob(token=1, text="\ufffd", data=b"\xc3", logprob=-1.5)
+    return TokenLogprob(token=0, text=text, data=text.encode(), logprob=-0.5, top=(other,))
+
+
+class FakeTokenizer:
+    """One token for each character."""
+
+    size = 128
+    chat_template: str | None = TEMPLATE
+    bos_text = "<s>"
+    eos_text = "</s>"
+
+    def encode(self, text: str, *, bos: bool = False) -> list[int]:
+        return [ord(character) for character in text]
+
+
+class FakeGrammar:
+    def matcher(self) -> Any:
+        raise NotImplementedError
+
+
+class FakeCompiler:
+    """Remembers what it was asked to compile, or raises `refusal`."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Any, dict[str, Any]]] = []
+        self.refusal: Exception | None = None
+
+    def _compile(self, kind: str, source: Any, options: dict[str, Any]) -> FakeGrammar:
+        self.asked.append((kind, source, options))
+        if self.refusal is not None:
+            raise self.refusal
+        return FakeGrammar()
+
+    def json_object(self, **options: Any) -> FakeGrammar:
+        return self._compile("json_object", None, options)
+
+    def json_schema(self, schema: Any, **options: Any) -> FakeGrammar:
+        return self._compile("json_schema", schema, options)
+
+
+class FakeService:
+    """`requests` and `cancelled` hold what was asked of it; `idle` is set while no request runs."""
+
+    model_name = "fake"
+
+    def __init__(self, script: Script | None = None) -> None:
+        self.script = script or words("Hel", "lo")
+        self.tokenizer = FakeTokenizer()
+        self.compiler = FakeCompiler()
+        self.requests: list[GenerationRequest] = []
+        self.cancelled: list[str] = []
+        self.was_cancelled = threading.Event()
+        self.refusal: Exception | None = None
+        self.closed = False
+
+    def submit(self, request: GenerationRequest, on_event: OnEvent) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.requests.append(request)
+        threading.Thread(target=self._run, args=(request, on_event), daemon=True).start()
+
+    def _run(self, request: GenerationRequest, on_event: OnEvent) -> None:
+        for event in self.script(request):
+            if request.id in self.cancelled:
+                return
+            on_event(event)
+
+    def cancel(self, request_id: str) -> None:
+        self.cancelled.append(request_id)
+        self.was_cancelled.set()
+
+    def close(self) -> None:
+        self.closed = True
