@@ -1,0 +1,159 @@
+"""What one keyword, or its negation, says about objects and about arrays, as clauses.
+
+None stands for "no demand": every keyword allows all values of the types it is not about, so its negation allows none
+of them.
+"""
+
+from __future__ import annotations
+
+from ..regular import ANY
+from ..schema.expr import (
+    Const,
+    Contains,
+    EachItem,
+    EachName,
+    EachProperty,
+    Expr,
+    ItemCount,
+    Keys,
+    Never,
+    PropertyCount,
+    Required,
+    Types,
+    UniqueItems,
+)
+from ..schema.values import Canonical
+from .clauses import (
+    EVERY_KEY,
+    ArrayClause,
+    CountAt,
+    Each,
+    EachAt,
+    KeySet,
+    Named,
+    ObjectClause,
+    Some,
+    single_name,
+)
+from .goals import Goals, Literal
+from .scalars import Scalars
+
+NEVER: Literal = (Never(), True)
+
+
+class Atoms:
+    """Keyword by keyword. `const_node` gives one `Const` node a value, since goals go by the identity of nodes."""
+
+    def __init__(self, goals: Goals, scalars: Scalars) -> None:
+        self._goals = goals
+        self._scalars = scalars
+        self._consts: dict[Canonical, Const] = {}
+
+    def const_node(self, value: Canonical) -> Const:
+        """The node that asks for `value` (canonical)."""
+        return self._consts.setdefault(value, Const(value))
+
+    def object(self, expr: Expr, sign: bool) -> tuple[ObjectClause, ...] | None:
+        """Clauses of one literal among objects."""
+        match expr:
+            case Types(types=types):
+                return None if ("object" in types) is sign else ()
+            case Const(value=("object", members)):
+                return self._const_object(members, sign)
+            case Const():
+                return () if sign else None
+            case EachProperty(keys=keys, then=then, evaluates=evaluates):
+                if not sign:
+                    return (_some((keys,), (then, False)),)
+                declared = not keys.negated and not keys.patterns
+                seen = (keys,) if evaluates else ()
+                return (ObjectClause(each=(Each((keys,), ((then, True),), declared),), evaluated=seen),)
+            case EachName(then=then):
+                names = self._scalars.strings(self._goals.of([(then, True)]))
+                if names == (ANY,):
+                    return None if sign else ()
+                outside: KeySet = (Named(names, negated=True),) if names else (EVERY_KEY,)
+                return (_none(outside),) if sign else (ObjectClause(some=(Some(outside),)),)
+            case Required(name=name):
+                keys = Keys((name,))
+                return (ObjectClause(some=(Some((keys,)),)),) if sign else (_none((keys,)),)
+            case PropertyCount(low=low, high=high):
+                if sign:
+                    return (ObjectClause(low=low, high=high),)
+                below = [ObjectClause(high=low - 1)] if low > 0 else []
+                above = [] if high is None else [ObjectClause(low=high + 1)]
+                return (*below, *above)
+        return None if sign else ()
+
+    def array(self, expr: Expr, sign: bool) -> tuple[ArrayClause, ...] | None:
+        """Clauses of one literal among arrays."""
+        match expr:
+            case Types(types=types):
+                return None if ("array" in types) is sign else ()
+            case Const(value=("array", items)):
+                return self._const_array(items, sign)
+            case Const():
+                return () if sign else None
+            case EachItem(start=start, stop=stop, then=then, evaluates=evaluates):
+                if not sign:
+                    return (ArrayClause(counts=(CountAt(start, stop, (then, False), 1, None),)),)
+                seen = ((start, stop),) if evaluates else ()
+                return (ArrayClause(each=(EachAt(start, stop, ((then, True),)),), evaluated=seen),)
+            case Contains(then=then, low=low, high=high, evaluates=evaluates):
+                literal: Literal = (then, True)
+                if not sign:
+                    fewer = [_contains(literal, 0, low - 1)] if low > 0 else []
+                    more = [] if high is None else [_contains(literal, high + 1, None)]
+                    return (*fewer, *more)
+                by = (literal,) if evaluates else ()
+                counts = (CountAt(0, None, literal, low, high),) if low or high is not None else ()
+                return (ArrayClause(counts=counts, evaluated_by=by),)
+            case ItemCount(low=low, high=high):
+                if sign:
+                    return (ArrayClause(low=low, high=high),)
+                below = [ArrayClause(high=low - 1)] if low > 0 else []
+                above = [] if high is None else [ArrayClause(low=high + 1)]
+                return (*below, *above)
+            case UniqueItems():
+                return (ArrayClause(unique=True),) if sign else (ArrayClause(repeats=True),)
+        return None if sign else ()
+
+    def _const_object(self, value: tuple[tuple[str, Canonical], ...], sign: bool) -> tuple[ObjectClause, ...]:
+        members = [(Keys((name,)), self.const_node(member)) for name, member in value]
+        others = (Keys(tuple(name for name, _ in value), negated=True),)
+        if sign:
+            each = tuple(Each((keys,), ((node, True),)) for keys, node in members)
+            some = tuple(Some((keys,)) for keys, _ in members)
+            return (ObjectClause(each=(*each, Each(others, (NEVER,))), some=some),)
+        out = [ObjectClause(some=(Some(others),))]
+        for keys, node in members:
+            out += [_none((keys,)), _some((keys,), (node, False))]
+        return tuple(out)
+
+    def _const_array(self, value: tuple[Canonical, ...], sign: bool) -> tuple[ArrayClause, ...]:
+        size = len(value)
+        nodes = [self.const_node(item) for item in value]
+        if sign:
+            each = tuple(EachAt(i, i + 1, ((node, True),)) for i, node in enumerate(nodes))
+            return (ArrayClause(each=each, low=size, high=size),)
+        out = [ArrayClause(counts=(CountAt(i, i + 1, (node, False), 1, None),)) for i, node in enumerate(nodes)]
+        shorter = [ArrayClause(high=size - 1)] if size else []
+        return (*out, *shorter, ArrayClause(low=size + 1))
+
+
+def _none(keys: KeySet) -> ObjectClause:
+    return ObjectClause(each=(Each(keys, (NEVER,)),))
+
+
+def _some(keys: KeySet, literal: Literal) -> ObjectClause:
+    """A property of a known name satisfies the literal exactly if it is there and, being there, satisfies it."""
+    if single_name(keys) is None:
+        return ObjectClause(some=(Some(keys, (literal,)),))
+    return ObjectClause(each=(Each(keys, (literal,)),), some=(Some(keys),))
+
+
+def _contains(literal: Literal, low: int, high: int | None) -> ArrayClause:
+    return ArrayClause(counts=(CountAt(0, None, literal, low, high),))
+
+
+__all__ = ["NEVER", "Atoms"]

@@ -1,0 +1,219 @@
+"""Clauses: what an object or an array must satisfy, as one flat conjunction without any "or".
+
+    ObjectClause    for each key in K the value satisfies L; some key in K has a value that satisfies L; counts
+    ArrayClause     for each index in a range the item satisfies L; in a range at least and at most so many items do; counts
+
+`evaluated` is what JSON Schema's annotations say about properties and items, static in a clause since a clause fixes
+which branches of its schema were taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeAlias, TypeVar
+
+from ..regular import Language, pattern
+from ..schema.expr import Keys
+from .goals import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Keys that are, as strings, in one of `languages` (`propertyNames`), or with `negated` in none."""
+
+    languages: tuple[Language, ...]
+    negated: bool = False
+
+
+KeyTest: TypeAlias = Keys | Named
+KeySet: TypeAlias = tuple[KeyTest, ...]  # keys that pass every test; () is all keys
+
+ALL_KEYS: KeySet = ()
+EVERY_KEY = Keys(negated=True)
+
+
+def negate(test: KeyTest) -> KeyTest:
+    """The keys that do not pass `test`."""
+    return replace(test, negated=not test.negated)
+
+
+def outside(tests: Iterable[KeyTest]) -> KeySet | None:
+    """The keys that pass none of `tests`; None if there are no such keys."""
+    names: list[str] = []
+    patterns: list[str] = []
+    out: list[KeyTest] = []
+    for test in tests:
+        if test == EVERY_KEY:
+            return None
+        if isinstance(test, Keys) and not test.negated:
+            names.extend(test.names)
+            patterns.extend(test.patterns)
+        else:
+            out.append(negate(test))
+    if names or patterns:
+        out.append(Keys(tuple(dict.fromkeys(names)), tuple(dict.fromkeys(patterns)), negated=True))
+    return tuple(out)
+
+
+def single_name(keys: KeySet) -> str | None:
+    """The one key of the set, where it is written as one."""
+    if len(keys) == 1 and isinstance(keys[0], Keys) and not keys[0].negated and not keys[0].patterns:
+        names = keys[0].names
+        return names[0] if len(names) == 1 else None
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """Every property with a key in `keys` satisfies all of `literals`; `declared` keys take part in the order of the schema."""
+
+    keys: KeySet
+    literals: tuple[Literal, ...]
+    declared: bool = False
+
+    def identity(self) -> tuple[object, ...]:
+        return self.keys, tuple((id(expr), sign) for expr, sign in self.literals), self.declared
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """At least one property has a key in `keys` and a value that satisfies all of `literals`."""
+
+    keys: KeySet
+    literals: tuple[Literal, ...] = ()
+
+    def identity(self) -> tuple[object, ...]:
+        return self.keys, tuple((id(expr), sign) for expr, sign in self.literals)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectClause:
+    """A conjunction over one object. `low <= number of properties <= high`."""
+
+    each: tuple[Each, ...] = ()
+    some: tuple[Some, ...] = ()
+    low: int = 0
+    high: int | None = None
+    evaluated: tuple[KeyTest, ...] = ()
+    identity: tuple[object, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        each = frozenset(part.identity() for part in self.each)
+        some = frozenset(part.identity() for part in self.some)
+        object.__setattr__(self, "identity", (each, some, self.low, self.high, frozenset(self.evaluated)))
+
+
+    @staticmethod
+    def meet(clauses: Sequence[ObjectClause]) -> ObjectClause:
+        """All the clauses together."""
+        parts = [clause for clause in clauses if clause is not ANY_OBJECT]
+        if len(parts) < 2:
+            return parts[0] if parts else ANY_OBJECT
+        return ObjectClause(
+            _merge(part for clause in parts for part in clause.each),
+            _merge(part for clause in parts for part in clause.some),
+            max(clause.low for clause in parts),
+            _least(clause.high for clause in parts),
+            tuple(dict.fromkeys(test for clause in parts for test in clause.evaluated)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EachAt:
+    """Every item with `start <= index < stop` (`stop` None: no end) satisfies all of `literals`."""
+
+    start: int
+    stop: int | None
+    literals: tuple[Literal, ...]
+
+    def identity(self) -> tuple[object, ...]:
+        return self.start, self.stop, tuple((id(expr), sign) for expr, sign in self.literals)
+
+
+@dataclass(frozen=True, slots=True)
+class CountAt:
+    """Of the items with `start <= index < stop`, at least `low` and at most `high` satisfy `literal`."""
+
+    start: int
+    stop: int | None
+    literal: Literal
+    low: int
+    high: int | None
+
+    def identity(self) -> tuple[object, ...]:
+        return self.start, self.stop, id(self.literal[0]), self.literal[1], self.low, self.high
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayClause:
+    """A conjunction over one array. `unique`: no two items are equal; `repeats`: some two are."""
+
+    each: tuple[EachAt, ...] = ()
+    counts: tuple[CountAt, ...] = ()
+    low: int = 0
+    high: int | None = None
+    unique: bool = False
+    repeats: bool = False
+    evaluated: tuple[tuple[int, int | None], ...] = ()
+    evaluated_by: tuple[Literal, ...] = ()
+    identity: tuple[object, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        each = frozenset(part.identity() for part in self.each)
+        counts = frozenset(part.identity() for part in self.counts)
+        by = frozenset((id(expr), sign) for expr, sign in self.evaluated_by)
+        flags = (self.low, self.high, self.unique, self.repeats)
+        object.__setattr__(self, "identity", (each, counts, *flags, frozenset(self.evaluated), by))
+
+
+    @staticmethod
+    def meet(clauses: Sequence[ArrayClause]) -> ArrayClause:
+        """All the clauses together."""
+        parts = [clause for clause in clauses if clause is not ANY_ARRAY]
+        if len(parts) < 2:
+            return parts[0] if parts else ANY_ARRAY
+        return ArrayClause(
+            _merge(part for clause in parts for part in clause.each),
+            _merge(part for clause in parts for part in clause.counts),
+            max(clause.low for clause in parts),
+            _least(clause.high for clause in parts),
+            any(clause.unique for clause in parts),
+            any(clause.repeats for clause in parts),
+            tuple(dict.fromkeys(span for clause in parts for span in clause.evaluated)),
+            tuple(literal for clause in parts for literal in clause.evaluated_by),
+        )
+
+
+ANY_OBJECT = ObjectClause()
+ANY_ARRAY = ArrayClause()
+
+
+def _least(bounds: Iterable[int | None]) -> int | None:
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+class _Part(Protocol):
+    def identity(self) -> tuple[object, ...]: ...
+
+
+P = TypeVar("P", bound=_Part)
+
+
+def _merge(parts: Iterable[P]) -> tuple[P, ...]:
+    seen: dict[tuple[object, ...], P] = {}
+    for part in parts:
+        seen.setdefault(part.identity(), part)
+    return tuple(seen.values())
+
+
+def holds_key(keys: KeySet, name: str) -> bool:
+    """Whether the key set has `name`."""
+    for test in keys:
+        if isinstance(test, Keys):
+            inside = name in test.names or any(pattern(source).contains(name) for source in test.patterns)
+        else:
+            inside = any(language.contains(name) for language in test.languages)
+        if inside is test.negated:
+            return False
+    return True

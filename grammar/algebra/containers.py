@@ -1,0 +1,257 @@
+"""What a goal allows among objects and arrays: a union of clauses.
+
+The union is built by folding the literals of the goal: those that are one demand are gathered first, then each case
+distinction multiplies the clauses by its own, and products that contradict themselves plainly (a discriminator that
+should have two values at once) are dropped on the spot, which keeps discriminated unions as small as they look.
+
+Three modes say how much is known of annotations, for `unevaluatedProperties` and `unevaluatedItems`:
+
+    PLAIN        nothing is kept
+    ANNOTATED    `evaluated` may be relied on where more is better: `anyOf` also contributes the meets of its branches
+    DETERMINED   `evaluated` is exactly what was evaluated: branches that do not hold are asked not to
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from enum import Enum
+from itertools import combinations
+from typing import Any
+
+from ..errors import BudgetError
+from ..schema.expr import AnyOf, Expr, OneOf, Unevaluated
+from .atoms import Atoms
+from .branches import branches, exactly_one, is_compound
+from .clauses import EVERY_KEY, ArrayClause, CountAt, Each, EachAt, ObjectClause, Some, outside, single_name
+from .cycles import Fixpoint
+from .goals import Goal, Goals, Literal
+from .kinds import Kinds
+
+MAX_CLAUSES = 4096
+MAX_DETERMINED = 10
+
+
+class Mode(Enum):
+    """How much a clause must know of what was evaluated."""
+
+    PLAIN = 0
+    ANNOTATED = 1
+    DETERMINED = 2
+
+
+class Containers:
+    """The object and array clauses of the goals of one schema."""
+
+    def __init__(self, goals: Goals, kinds: Kinds, atoms: Atoms) -> None:
+        self._goals = goals
+        self._kinds = kinds
+        self._atoms = atoms
+        self._objects: Fixpoint[tuple[Goal, Mode], tuple[ObjectClause, ...]] = Fixpoint(())
+        self._arrays: Fixpoint[tuple[Goal, Mode], tuple[ArrayClause, ...]] = Fixpoint(())
+        self._either: dict[tuple[int, ...], AnyOf] = {}
+
+    def objects(self, goal: Goal, mode: Mode = Mode.PLAIN) -> tuple[ObjectClause, ...]:
+        """Clauses whose union is what `goal` allows among objects."""
+        fold = _Fold(self._goals, mode, self._atoms.object, self.objects, ObjectClause.meet, self._object_dead, self._objects_rest)
+        return self._objects.get((goal, mode), lambda: fold.run(goal, "object"))
+
+    def arrays(self, goal: Goal, mode: Mode = Mode.PLAIN) -> tuple[ArrayClause, ...]:
+        """Clauses whose union is what `goal` allows among arrays."""
+        fold = _Fold(self._goals, mode, self._atoms.array, self.arrays, ArrayClause.meet, self._array_dead, self._arrays_rest)
+        return self._arrays.get((goal, mode), lambda: fold.run(goal, "array"))
+
+    def _object_dead(self, clause: ObjectClause) -> bool:
+        """Whether the clause contradicts itself plainly. Looks one level deep only, so that recursion cannot arise."""
+        if clause.high is not None and clause.high < clause.low:
+            return True
+        required = {name for some in clause.some if (name := single_name(some.keys)) is not None}
+        if clause.high is not None and len(required) > clause.high:
+            return True
+        if not required:
+            return False
+        by_name: dict[str, list[Literal]] = {name: [] for name in required}
+        for each in clause.each:
+            name = single_name(each.keys)
+            if name is not None and name in by_name:
+                by_name[name].extend(each.literals)
+        return any(self._kinds.plainly_empty(self._goals.of(literals)) for literals in by_name.values() if literals)
+
+    def _array_dead(self, clause: ArrayClause) -> bool:
+        if clause.high is not None and clause.high < clause.low:
+            return True
+        for i in range(min(clause.low, 8)):
+            literals = [
+                literal
+                for each in clause.each
+                if each.start <= i and (each.stop is None or i < each.stop)
+                for literal in each.literals
+            ]
+            if literals and self._kinds.plainly_empty(self._goals.of(literals)):
+                return True
+        return False
+
+    def _objects_rest(self, expr: Unevaluated, sign: bool) -> list[ObjectClause]:
+        """`unevaluatedProperties`, or its negation, beside its base."""
+        mode = Mode.ANNOTATED if sign else Mode.DETERMINED
+        out = [] if sign else list(self.objects(self._goals.of([(expr.base, False)])))
+        for clause in self.objects(self._goals.of([(expr.base, True)]), mode):
+            keys = outside(clause.evaluated)
+            bare = replace_evaluated(clause, (EVERY_KEY,) if sign else ())
+            if keys is None:
+                out.extend([bare] if sign else [])
+                continue
+            rest = (
+                ObjectClause(each=(Each(keys, ((expr.then, True),)),))
+                if sign
+                else ObjectClause(some=(Some(keys, ((expr.then, False),)),))
+            )
+            out.append(ObjectClause.meet([bare, rest]))
+        return out
+
+    def _arrays_rest(self, expr: Unevaluated, sign: bool) -> list[ArrayClause]:
+        """`unevaluatedItems`, or its negation, beside its base."""
+        mode = Mode.ANNOTATED if sign else Mode.DETERMINED
+        out = [] if sign else list(self.arrays(self._goals.of([(expr.base, False)])))
+        for clause in self.arrays(self._goals.of([(expr.base, True)]), mode):
+            then = self._or([*clause.evaluated_by, (expr.then, True)])
+            bare = replace(clause, evaluated=((0, None),) if sign else (), evaluated_by=())
+            rests = [(start, stop, then) for start, stop in gaps(clause.evaluated)]
+            if sign:
+                each = tuple(EachAt(start, stop, (literal,)) for start, stop, literal in rests)
+                out.append(ArrayClause.meet([bare, ArrayClause(each=each)]) if each else bare)
+            else:
+                for start, stop, (node, holds) in rests:
+                    some = CountAt(start, stop, (node, not holds), 1, None)
+                    out.append(ArrayClause.meet([bare, ArrayClause(counts=(some,))]))
+        return out
+
+    def _or(self, literals: Sequence[Literal]) -> Literal:
+        """One literal that is the union; its node is made once, since goals go by the identity of nodes."""
+        if len(literals) == 1:
+            return literals[0]
+        parts = tuple(expr for expr, _ in literals)
+        return self._either.setdefault(tuple(id(part) for part in parts), AnyOf(parts)), True
+
+
+def replace_evaluated(clause: ObjectClause, evaluated: tuple[Any, ...]) -> ObjectClause:
+    """The clause with other annotations."""
+    return clause if clause.evaluated == evaluated else replace(clause, evaluated=evaluated)
+
+
+def gaps(spans: Iterable[tuple[int, int | None]]) -> list[tuple[int, int | None]]:
+    """The index ranges that no span covers."""
+    out: list[tuple[int, int | None]] = []
+    at = 0
+    for start, stop in sorted(spans, key=lambda span: (span[0], span[1] is None, span[1] or 0)):
+        if start > at:
+            out.append((at, start))
+        if stop is None:
+            return out
+        at = max(at, stop)
+    return [*out, (at, None)]
+
+
+class _Fold:
+    """The fold of one goal, the same for both kinds of clause."""
+
+    def __init__(
+        self,
+        goals: Goals,
+        mode: Mode,
+        atom: Callable[[Expr, bool], tuple[Any, ...] | None],
+        forms: Callable[[Goal, Mode], tuple[Any, ...]],
+        meet: Callable[[Sequence[Any]], Any],
+        dead: Callable[[Any], bool],
+        rest: Callable[[Unevaluated, bool], list[Any]],
+    ) -> None:
+        self.goals, self.mode, self.atom, self.forms = goals, mode, atom, forms
+        self.meet, self.dead, self.rest = meet, dead, rest
+
+    def run(self, goal: Goal, kind: str) -> tuple[Any, ...]:
+        if goal.impossible:
+            return ()
+        gathered: list[Any] = []
+        choices: list[Callable[[], tuple[Any, ...]]] = []
+        for literal in goal.literals:
+            if is_compound(literal):
+                choices.append(lambda literal=literal: self.compound(literal, kind))  # type: ignore[misc]
+                continue
+            clauses = self.atom(*literal)
+            if clauses is None:
+                continue
+            if not clauses:
+                return ()
+            if len(clauses) == 1:
+                gathered.append(clauses[0])
+            else:
+                choices.append(lambda clauses=clauses: clauses)  # type: ignore[misc]
+        base = self.meet(gathered)
+        if self.mode is Mode.PLAIN and base.evaluated:
+            base = replace(base, evaluated=())
+        out: tuple[Any, ...] = (base,)
+        if self.dead(base):
+            return ()
+        for choice in choices:
+            out = self.product(out, choice())
+            if not out:
+                return ()
+        return out
+
+    def product(self, left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, ...]:
+        if len(left) * len(right) > MAX_CLAUSES * 16:
+            raise BudgetError(f"{len(left)} times {len(right)} alternatives meet in one place",
+                              remedy="simplify the combination of anyOf, oneOf, not or if beside each other")
+        out: dict[tuple[object, ...], Any] = {}
+        for a in left:
+            for b in right:
+                clause = self.meet([a, b])
+                if clause.identity not in out and not self.dead(clause):
+                    out[clause.identity] = clause
+        if len(out) > MAX_CLAUSES:
+            raise BudgetError(f"{len(out)} alternatives in one place",
+                              remedy="simplify the combination of anyOf, oneOf, not or if beside each other")
+        return tuple(out.values())
+
+    def compound(self, literal: Literal, kind: str) -> tuple[Any, ...]:
+        expr, sign = literal
+        if isinstance(expr, Unevaluated):
+            if expr.kind == kind:
+                return tuple(self.rest(expr, sign))
+            return self.forms(self.goals.of([(expr.base, sign)]), self.mode)
+        if isinstance(expr, OneOf) and sign:
+            return self.one_of(expr)
+        parts = [self.forms(goal, self.mode) for goal in branches(self.goals, literal)]
+        if self.mode is not Mode.PLAIN and isinstance(expr, AnyOf):
+            if any(clause.evaluated or getattr(clause, "evaluated_by", ()) for part in parts for clause in part):
+                return self.annotated(expr, parts)
+        return _distinct(clause for part in parts for clause in part)
+
+    def one_of(self, expr: OneOf) -> tuple[Any, ...]:
+        parts = [self.forms(self.goals.of([(part, True)]), Mode.PLAIN) for part in expr.parts]
+        possible = [i for i, part in enumerate(parts) if part]
+        overlaps = {
+            (i, j)
+            for i, j in combinations(possible, 2)
+            if any(not self.dead(self.meet([a, b])) for a in parts[i] for b in parts[j])
+        }
+        chosen = exactly_one(self.goals, expr, possible, overlaps)
+        return _distinct(clause for goal in chosen for clause in self.forms(goal, self.mode))
+
+    def annotated(self, expr: AnyOf, parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Every set of branches that may hold together contributes all that its members evaluated."""
+        if self.mode is Mode.DETERMINED:
+            if len(expr.parts) > MAX_DETERMINED:
+                raise BudgetError("too many branches of anyOf under a negated unevaluated keyword", pointer=expr.at)
+            goals = []
+            for chosen in range(1, 1 << len(expr.parts)):
+                goals.append(self.goals.of([(part, bool(chosen >> i & 1)) for i, part in enumerate(expr.parts)]))
+            return _distinct(clause for goal in goals for clause in self.forms(goal, self.mode))
+        out: tuple[Any, ...] = ()
+        for part in parts:
+            out = _distinct([*out, *part, *self.product(out, part)])
+        return out
+
+
+def _distinct(clauses: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple({clause.identity: clause for clause in clauses}.values())

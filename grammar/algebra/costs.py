@@ -1,0 +1,122 @@
+"""How long the shortest values are, so that a text can be brought to its end by the nearest way.
+
+Lengths are characters of compact JSON. They are least fixpoints like emptiness: the shortest value never contains
+another of its own kind. Where an exact minimum would need a search over orders, a well-founded choice is enough: what
+matters is that following the least cost always comes nearer to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Protocol
+
+from ..regular import Dfa, NumberSpec
+from ..schema.values import Canonical
+from .arrays import ArrayProgress, ArrayView, Seen
+from .clauses import ArrayClause, ObjectClause
+from .cycles import Fixpoint
+from .goals import Goal
+from .objects import ObjectView, Progress, bits
+from .scalars import Numbers, Strings
+
+FAR = 1 << 30
+
+
+class Forms(Protocol):
+    """What costs are computed from."""
+
+    def strings(self, goal: Goal) -> Strings: ...
+    def numbers(self, goal: Goal) -> Numbers: ...
+    def literals(self, goal: Goal) -> frozenset[str]: ...
+    def objects(self, goal: Goal) -> tuple[ObjectClause, ...]: ...
+    def arrays(self, goal: Goal) -> tuple[ArrayClause, ...]: ...
+    def values(self, goal: Goal, limit: int) -> list[Canonical] | None: ...
+
+
+class Views(Protocol):
+    """Where views of clauses and automata of numbers come from."""
+
+    def object_view(self, clause: ObjectClause) -> ObjectView: ...
+    def array_view(self, clause: ArrayClause) -> ArrayView: ...
+    def number(self, spec: NumberSpec) -> Dfa: ...
+
+
+class Costs:
+    """Lengths of shortest values and of shortest ways to finish containers."""
+
+    def __init__(self, forms: Forms, views: Views) -> None:
+        self._forms = forms
+        self._views = views
+        self._memo: Fixpoint[Hashable, int] = Fixpoint(FAR)  # one for all, since their cycles run through each other
+
+    def value(self, goal: Goal) -> int:
+        """The length of a shortest value of `goal`; FAR if there is none."""
+        return self._memo.get(goal, lambda: self._value(goal))
+
+    def object(self, view: ObjectView, progress: Progress) -> int:
+        """The length of a shortest way to finish an object from here, its brace included."""
+        return self._memo.get((view, progress), lambda: self._object(view, progress))
+
+    def property(self, view: ObjectView, progress: Progress, symbol: int) -> int:
+        """The same, when a property with this key comes next."""
+        costs = (self.value(goal) + self.object(view, after) for goal, after in view.options(progress, symbol))
+        return min(FAR, 4 + view.key_length(symbol) + min(costs, default=FAR))
+
+    def array(self, view: ArrayView, progress: ArrayProgress, seen: Seen) -> int:
+        """The length of a shortest way to finish an array from here, its bracket included."""
+        return self._memo.get((view, progress, seen), lambda: self._array(view, progress, seen))
+
+    def _value(self, goal: Goal) -> int:
+        best = min((len(name) for name in self._forms.literals(goal)), default=FAR)
+        for language in self._forms.strings(goal):
+            best = min(best, 2 + max(language.low, language.dfa.shortest(language.dfa.start or 0)))
+        for spec in self._forms.numbers(goal):
+            dfa = self._views.number(spec)
+            if dfa.start is not None:
+                best = min(best, dfa.shortest(dfa.start))
+        if best <= 2:
+            return best
+        for array in self._forms.arrays(goal):
+            view = self._views.array_view(array)
+            if view.satisfiable():
+                best = min(best, 1 + self.array(view, view.start, ()))
+        for clause in self._forms.objects(goal):
+            shape = self._views.object_view(clause)
+            if shape.satisfiable():
+                best = min(best, 1 + self.object(shape, shape.start))
+        return best
+
+    def _object(self, view: ObjectView, progress: Progress) -> int:
+        if view.closable(progress):
+            return 1
+        allowed = view.allowed(progress)
+        pending = view.pending(progress) & allowed
+        if pending:  # the order of what must come does not matter, so one of them stands for all
+            return self.property(view, progress, bits(pending)[0])
+        now = view.fewest(progress)
+        return min(
+            (
+                self.property(view, progress, symbol)
+                for symbol in bits(allowed)
+                if any(view.fewest(after) < now for _, after in view.options(progress, symbol))
+            ),
+            default=FAR,
+        )
+
+    def _array(self, view: ArrayView, progress: ArrayProgress, seen: Seen) -> int:
+        total = 1
+        while not view.closable(progress):
+            alike = view.alike(progress)
+            if alike is not None:
+                goal, times = alike
+                return min(FAR, total + times * (1 + self.value(goal)))
+            options = [(view.still(after), self.value(goal), after, goal) for goal, after, _ in view.options(progress, seen)]
+            options = [option for option in options if option[1] < FAR]
+            if not options:
+                return FAR
+            _, cost, progress, goal = min(options, key=lambda option: option[:2])
+            total += 1 + cost
+            if view.records:
+                known = self._forms.values(goal, 1)
+                seen = (*seen, *known) if known else seen
+        return total

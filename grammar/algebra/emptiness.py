@@ -1,0 +1,182 @@
+"""Which goals some finite JSON value satisfies, and the values of goals that few satisfy.
+
+Emptiness is a least fixpoint over recursive schemas: a value that would have to contain itself does not exist.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, product
+from collections.abc import Iterator
+
+from ..regular import number_count, number_values
+from ..schema.expr import Const
+from ..schema.values import FALSE, NULL, TRUE, Canonical
+from .alphabet import alphabet
+from .arrays import ArrayView
+from .atoms import Atoms
+from .clauses import ArrayClause, ObjectClause, holds_key, single_name
+from .containers import Containers
+from .cycles import Fixpoint
+from .goals import Goal, Goals, Literal
+from .objects import ObjectView
+from .scalars import Scalars
+
+_LITERALS = {"null": NULL, "true": TRUE, "false": FALSE}
+
+
+class Emptiness:
+    """Satisfiability of the goals of one schema."""
+
+    def __init__(self, goals: Goals, scalars: Scalars, containers: Containers, atoms: Atoms) -> None:
+        self.goals = goals
+        self._scalars = scalars
+        self._containers = containers
+        self._atoms = atoms
+        self._nonempty: Fixpoint[Goal, bool] = Fixpoint(False, True)
+        self._listing: set[Goal] = set()
+
+    def nonempty(self, goal: Goal) -> bool:
+        """Whether some JSON value satisfies `goal`."""
+        return not goal.impossible and self._nonempty.get(goal, lambda: self._compute(goal))
+
+    def const_node(self, value: Canonical) -> Const:
+        """The node that asks for `value`."""
+        return self._atoms.const_node(value)
+
+    def values(self, goal: Goal, limit: int) -> list[Canonical] | None:
+        """All values that satisfy `goal`, or None if there are more than `limit` (or too many to tell)."""
+        if goal in self._listing:  # values within values of the same kind: without end, as far as anyone asks
+            return None
+        self._listing.add(goal)
+        try:
+            return self._list(goal, limit)
+        finally:
+            self._listing.discard(goal)
+
+    def _list(self, goal: Goal, limit: int) -> list[Canonical] | None:
+        found: dict[Canonical, None] = {_LITERALS[name]: None for name in sorted(self._scalars.literals(goal))}
+        for language in self._scalars.strings(goal):
+            words = language.words(limit)
+            if words is None:
+                return None
+            found.update((("string", word), None) for word in words)
+        for spec in self._scalars.numbers(goal):
+            if number_count(spec, limit + 1) > limit:
+                return None
+            found.update((("number", value), None) for value in number_values(spec, limit))
+        for clause in self._containers.arrays(goal):
+            arrays = self._arrays(clause, limit)
+            if arrays is None:
+                return None
+            found.update(dict.fromkeys(arrays))
+        for shape in self._containers.objects(goal):
+            objects = self._objects(shape, limit)
+            if objects is None:
+                return None
+            found.update(dict.fromkeys(objects))
+        return list(found) if len(found) <= limit else None
+
+    def _compute(self, goal: Goal) -> bool:
+        return bool(
+            self._scalars.literals(goal)
+            or self._scalars.strings(goal)
+            or self._scalars.numbers(goal)
+            or any(self._array(clause) for clause in self._containers.arrays(goal))
+            or any(self._object(clause) for clause in self._containers.objects(goal))
+        )
+
+    def _array(self, clause: ArrayClause) -> bool:
+        # A fresh view each time: answers found within a cycle must not outlive it.
+        return ArrayView(clause, self).satisfiable()
+
+    def _object(self, clause: ObjectClause) -> bool:
+        required = {name for some in clause.some if (name := single_name(some.keys)) is not None}
+        if len(required) == len(clause.some) and clause.low <= len(required) and clause.high is None:
+            return all(self.nonempty(self._property(clause, name)) for name in required)
+        return ObjectView(clause, alphabet([clause]), self, ordered=False).satisfiable()
+
+    def _property(self, clause: ObjectClause, name: str) -> Goal:
+        literals: list[Literal] = []
+        for each in clause.each:
+            if holds_key(each.keys, name):
+                literals.extend(each.literals)
+        return self.goals.of(literals)
+
+    def _arrays(self, clause: ArrayClause, limit: int) -> list[Canonical] | None:
+        view = ArrayView(clause, self)
+        if not view.satisfiable():
+            return []
+        if clause.high is None or clause.high > limit:
+            # Without a bound there is an end only where no item can follow any more.
+            ends = next((i for i in range(limit) if not self.nonempty(view.goal(i))), None)
+            if ends is None:
+                return None
+            high = ends
+        else:
+            high = clause.high
+        out: list[Canonical] = []
+        columns: list[list[Canonical]] = []
+        for size in range(high + 1):
+            if size:
+                column = self.values(view.goal(size - 1), limit)
+                if column is None:
+                    return None
+                columns.append(column)
+            candidates = (("array", items) for items in product(*columns))
+            out += islice((value for value in candidates if self._array_value(clause, value[1])), limit + 1)
+            if len(out) > limit:
+                return None
+        return out
+
+    def _array_value(self, clause: ArrayClause, items: tuple[Canonical, ...]) -> bool:
+        """Whether items that satisfy `each` by position satisfy the rest of the clause."""
+        if len(items) < clause.low:
+            return False
+        distinct = len(set(items)) == len(items)
+        if (clause.unique and not distinct) or (clause.repeats and distinct):
+            return False
+        for part in clause.counts:
+            here = items[part.start : part.stop]
+            met = sum(self.holds(part.literal, item) for item in here)
+            if met < part.low or (part.high is not None and met > part.high):
+                return False
+        return True
+
+    def holds(self, literal: Literal, value: Canonical) -> bool:
+        """Whether a value satisfies a literal."""
+        return self.nonempty(self.goals.of([literal, (self.const_node(value), True)]))
+
+    def _objects(self, clause: ObjectClause, limit: int) -> list[Canonical] | None:
+        keys = alphabet([clause])
+        view = ObjectView(clause, keys, self, ordered=False)
+        if not view.satisfiable():
+            return []
+        if view.possible & keys.class_mask:
+            return None if clause.high is None or clause.high > 0 else [("object", ())]
+        columns: list[list[Canonical | None]] = []
+        for symbol in range(len(keys.names)):
+            column: list[Canonical | None] = [] if view.required >> symbol & 1 else [None]
+            if view.possible >> symbol & 1:
+                values = self.values(view.goal(symbol), limit)
+                if values is None:
+                    return None
+                column += values
+            columns.append(column)
+        out = list(islice(self._members(clause, keys.names, product(*columns)), limit + 1))
+        return out if len(out) <= limit else None
+
+    def _members(
+        self, clause: ObjectClause, names: tuple[str, ...], rows: Iterator[tuple[Canonical | None, ...]]
+    ) -> Iterator[Canonical]:
+        for row in rows:
+            members = tuple(sorted((name, value) for name, value in zip(names, row, strict=True) if value is not None))
+            if len(members) < clause.low or (clause.high is not None and len(members) > clause.high):
+                continue
+            if all(
+                any(
+                    holds_key(some.keys, name) and all(self.holds(literal, value) for literal in some.literals)
+                    for name, value in members
+                )
+                for some in clause.some
+            ):
+                yield ("object", members)

@@ -1,0 +1,240 @@
+"""One object clause as an automaton over the symbols of its alphabet, always able to finish.
+
+`Progress` is what must be remembered between properties. An option is offered only if the object can still be completed
+after it: required keys still to come, their values possible, demands of the kind "some property ..." still satisfiable,
+counts within bounds. That is the whole of "no dead end" for objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import NamedTuple, Protocol
+
+from .alphabet import Alphabet
+from .clauses import ObjectClause, single_name
+from .goals import Goal, Goals, Literal
+
+NEVER_ENDS = 1 << 30
+
+
+class Progress(NamedTuple):
+    """`used`: names taken (bits; in schema order only undeclared ones need it). `done`: demands met. `count`: properties,
+    no further than matters. `at`: the rank from which declared keys may still come."""
+
+    used: int = 0
+    done: int = 0
+    count: int = 0
+    at: int = 0
+
+
+class Reasoner(Protocol):
+    """What a view needs to know of goals."""
+
+    goals: Goals
+
+    def nonempty(self, goal: Goal) -> bool: ...
+
+
+class ObjectView:
+    """An `ObjectClause` seen through an `Alphabet`. `ordered`: declared keys come in the order of the schema, others after them."""
+
+    def __init__(self, clause: ObjectClause, alphabet: Alphabet, reasoner: Reasoner, ordered: bool) -> None:
+        self._reasoner = reasoner
+        self._goals = reasoner.goals
+        self._alphabet = alphabet
+        self.low, self.high = clause.low, clause.high
+        index = {name: i for i, name in enumerate(alphabet.names)}
+        self._by_symbol: dict[int, list[Literal]] = {}
+        self._general: list[tuple[int, tuple[Literal, ...]]] = []
+        declared: dict[int, None] = {}
+        for each in clause.each:
+            name = single_name(each.keys)
+            if name is not None:
+                self._by_symbol.setdefault(index[name], []).extend(each.literals)
+                if each.declared:
+                    declared[index[name]] = None
+            else:
+                self._general.append((alphabet.members(each.keys), each.literals))
+        self.required = 0
+        demands = []
+        for some in clause.some:
+            name = single_name(some.keys)
+            if name is not None:
+                self.required |= 1 << index[name]
+            else:
+                demands.append((alphabet.members(some.keys), some.literals))
+        self._demands = tuple(demands)
+        self._everything = (1 << alphabet.size) - 1
+        self._names = (1 << len(alphabet.names)) - 1
+        ranks = list(declared) if ordered else []
+        self._rank = {symbol: rank for rank, symbol in enumerate(ranks)}
+        self._end = len(ranks)
+        rest = self._everything
+        for symbol in ranks:
+            rest &= ~(1 << symbol)
+        self._from = [rest]  # by rank from the end: symbols that may come at or after it
+        for symbol in reversed(ranks):
+            self._from.append(self._from[-1] | 1 << symbol)
+        self._from.reverse()
+        self._undeclared = rest & self._names
+        self._simple = not demands and self.high is None and self.low <= self.required.bit_count()
+        self._symbol_goals: dict[int, Goal] = {}
+        self._live: dict[Progress, bool] = {}
+        self._possible: int | None = None
+        self.start = Progress()
+
+    def goal(self, symbol: int) -> Goal:
+        """What the value of a property with this key must satisfy."""
+        found = self._symbol_goals.get(symbol)
+        if found is None:
+            literals = list(self._by_symbol.get(symbol, ()))
+            for mask, more in self._general:
+                if mask >> symbol & 1:
+                    literals.extend(more)
+            found = self._symbol_goals[symbol] = self._goals.of(literals)
+        return found
+
+    def key_length(self, symbol: int) -> int:
+        """The length of the key, or of a short one of the class."""
+        return len(self._alphabet.names[symbol]) if symbol < len(self._alphabet.names) else 1
+
+    @property
+    def possible(self) -> int:
+        """The symbols whose value can be satisfied at all."""
+        if self._possible is None:
+            mask = 0
+            for symbol in range(self._alphabet.size):
+                if self._reasoner.nonempty(self.goal(symbol)):
+                    mask |= 1 << symbol
+            self._possible = mask
+        return self._possible
+
+    def required_possible(self) -> bool:
+        """Whether each required key can have a value; looks at nothing else, so recursion stays finite."""
+        return all(self._reasoner.nonempty(self.goal(symbol)) for symbol in bits(self.required))
+
+    def satisfiable(self) -> bool:
+        """Whether some object satisfies the clause."""
+        if self._simple:
+            return self.required_possible()
+        return self.live(self.start)
+
+    def closable(self, progress: Progress) -> bool:
+        """Whether the object may end here."""
+        return (
+            not self.pending(progress)
+            and progress.done == (1 << len(self._demands)) - 1
+            and progress.count >= self.low
+        )
+
+    def allowed(self, progress: Progress) -> int:
+        """The symbols that may come next, as bits."""
+        available = self._available(progress)
+        if self._simple:
+            pending = self.pending(progress) & ~self._from[self._end]
+            if pending:
+                first = min(self._rank[symbol] for symbol in bits(pending))
+                return available & ~self._from[first + 1]
+            return available
+        mask = 0
+        for symbol in bits(available):
+            if next(self.options(progress, symbol), None) is not None:
+                mask |= 1 << symbol
+        return mask
+
+    def options(self, progress: Progress, symbol: int) -> Iterator[tuple[Goal, Progress]]:
+        """The ways to go on with this key: what its value must satisfy, and where that leads. All of them are live."""
+        goal = self.goal(symbol)
+        if self._simple:
+            yield goal, self._after(progress, symbol, 0)
+            return
+        wanted = [j for j, (mask, _) in enumerate(self._demands) if mask >> symbol & 1 and not progress.done >> j & 1]
+        given: set[Goal] = set()
+        for size in range(len(wanted), -1, -1):  # more demands met first: the same goal with fewer is no option
+            for chosen in combinations(wanted, size):
+                asked = self._goals.both(goal, [literal for j in chosen for literal in self._demands[j][1]])
+                if asked in given or not self._reasoner.nonempty(asked):
+                    continue
+                after = self._after(progress, symbol, sum(1 << j for j in chosen))
+                if self.live(after):
+                    given.add(asked)
+                    yield asked, after
+
+    def live(self, progress: Progress) -> bool:
+        """Whether the object can be completed from here."""
+        found = self._live.get(progress)
+        if found is None:
+            found = self._live[progress] = self._compute_live(progress)
+        return found
+
+    def fewest(self, progress: Progress) -> int:
+        """The least number of properties that must still come; NEVER_ENDS if it cannot be completed."""
+        pending = self.pending(progress)
+        if pending & ~self._available(progress):
+            return NEVER_ENDS
+        waiting = [j for j in range(len(self._demands)) if not progress.done >> j & 1]
+        instances: list[tuple[int, tuple[Literal, ...]]] = [(symbol, ()) for symbol in bits(pending)]
+        extra = self._cover(waiting, instances, self._available(progress) & ~pending) if waiting else 0
+        return max(len(bits(pending)) + extra, self.low - progress.count)
+
+    def _compute_live(self, progress: Progress) -> bool:
+        need = self.fewest(progress)
+        if need >= NEVER_ENDS:
+            return False
+        if self.high is not None and progress.count + need > self.high:
+            return False
+        available = self._available(progress)
+        endless = available & self._alphabet.class_mask
+        return bool(endless) or progress.count + available.bit_count() >= self.low
+
+    def _cover(self, waiting: list[int], instances: list[tuple[int, tuple[Literal, ...]]], free: int) -> int:
+        """The least number of further properties, beside `instances`, with which all `waiting` demands are met."""
+        if not waiting:
+            return 0
+        mask, literals = self._demands[waiting[0]]
+        best = NEVER_ENDS
+        for i, (symbol, asked) in enumerate(instances):
+            if mask >> symbol & 1:
+                merged = (*asked, *literals)
+                if self._reasoner.nonempty(self._goals.both(self.goal(symbol), merged)):
+                    changed = [*instances[:i], (symbol, merged), *instances[i + 1 :]]
+                    best = min(best, self._cover(waiting[1:], changed, free))
+                    if best == 0:
+                        return 0
+        for symbol in bits(free & mask):
+            if self._reasoner.nonempty(self._goals.both(self.goal(symbol), literals)):
+                left = free if symbol >= len(self._alphabet.names) else free & ~(1 << symbol)
+                best = min(best, 1 + self._cover(waiting[1:], [*instances, (symbol, literals)], left))
+                if best == 1:
+                    break
+        return best
+
+    def _available(self, progress: Progress) -> int:
+        return self._from[progress.at] & ~progress.used & self.possible
+
+    def pending(self, progress: Progress) -> int:
+        """The required names that have not come yet."""
+        return self.required & self._from[progress.at] & ~progress.used
+
+    def _after(self, progress: Progress, symbol: int, met: int) -> Progress:
+        rank = self._rank.get(symbol)
+        bit = 1 << symbol & self._names
+        if rank is not None:
+            used, at = progress.used, rank + 1
+        else:
+            used, at = progress.used | bit, self._end
+        count = progress.count + 1
+        if self.high is None:
+            count = min(count, self.low)
+        return Progress(used, progress.done | met, count, at)
+
+
+def bits(mask: int) -> list[int]:
+    """The positions of the set bits, lowest first."""
+    out = []
+    while mask:
+        low = mask & -mask
+        out.append(low.bit_length() - 1)
+        mask ^= low
+    return out

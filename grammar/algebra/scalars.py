@@ -1,0 +1,244 @@
+"""What a goal allows among strings, numbers and literals.
+
+Strings are a union of languages, numbers a union of number specifications, literals a set of "null", "true", "false".
+The parts of a union may overlap. Enumerations are gathered before anything is combined: ten thousand constants are one
+finite language, not ten thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from ..regular import ANY, Language, NumberSpec, complement, format_language, intersect, numbers_empty, pattern, words
+from ..regular import contains as number_contains
+from ..schema.expr import (
+    AnyOf,
+    Const,
+    Expr,
+    Format,
+    MultipleOf,
+    NumberRange,
+    OneOf,
+    Pattern,
+    StringLength,
+    Types,
+)
+from ..schema.values import FALSE, NULL, TRUE, Canonical
+from .branches import branches, exactly_one, is_compound
+from .cycles import Fixpoint
+from .goals import Goal, Goals, Literal
+
+T = TypeVar("T")
+Strings = tuple[Language, ...]
+Numbers = tuple[NumberSpec, ...]
+EVERY_NUMBER = NumberSpec()
+LITERALS: frozenset[str] = frozenset({"null", "true", "false"})
+_LITERAL_OF: dict[Canonical, str] = {NULL: "null", TRUE: "true", FALSE: "false"}
+
+
+class Scalars:
+    """The scalar forms of the goals of one schema, each computed when first asked for."""
+
+    def __init__(self, goals: Goals) -> None:
+        self._goals = goals
+        self._strings: Fixpoint[Goal, Strings] = Fixpoint(())
+        self._numbers: Fixpoint[Goal, Numbers] = Fixpoint(())
+        self._literals: Fixpoint[Goal, frozenset[str]] = Fixpoint(frozenset())
+
+    def strings(self, goal: Goal) -> Strings:
+        """Languages whose union is what `goal` allows among strings; () if none."""
+        return self._strings.get(goal, lambda: self._fold(goal, "string", _string_atom, self.strings, _meet_strings))
+
+    def numbers(self, goal: Goal) -> Numbers:
+        """Specifications whose union is what `goal` allows among numbers; () if none."""
+        return self._numbers.get(goal, lambda: self._fold(goal, "number", _number_atom, self.numbers, _meet_numbers))
+
+    def literals(self, goal: Goal) -> frozenset[str]:
+        """Those of "null", "true", "false" that `goal` allows."""
+        return self._literals.get(goal, lambda: self._fold_literals(goal))
+
+    def _fold(
+        self,
+        goal: Goal,
+        kind: str,
+        atom: Callable[[Expr, bool], tuple[T, ...] | None],
+        forms: Callable[[Goal], tuple[T, ...]],
+        meet: Callable[[tuple[T, ...], tuple[T, ...]], tuple[T, ...]],
+    ) -> tuple[T, ...]:
+        if goal.impossible:
+            return ()
+        out: tuple[T, ...] | None = None  # None: every value of the type
+        excluded: list[Canonical] = []
+        for literal in goal.literals:
+            expr, sign = literal
+            if isinstance(expr, Const) and not sign:
+                excluded.append(expr.value)
+                continue
+            part = self._compound(literal, kind, atom, forms) if is_compound(literal) else atom(expr, sign)
+            if part is not None:
+                out = part if out is None else meet(out, part)
+                if not out:
+                    return ()
+        if kind == "string":
+            strings = [value for tag, *rest in excluded if tag == "string" for value in rest]
+            extra: tuple[Any, ...] | None = complement(words(strings)) if strings else None
+            every: tuple[Any, ...] = (ANY,)
+        else:
+            numbers = tuple(value for tag, *rest in excluded if tag == "number" for value in rest)
+            extra = (NumberSpec(excluded=numbers),) if numbers else None
+            every = (EVERY_NUMBER,)
+        if extra is not None:
+            out = extra if out is None else meet(out, extra)
+        return every if out is None else out
+
+    def _compound(
+        self,
+        literal: Literal,
+        kind: str,
+        atom: Callable[[Expr, bool], tuple[T, ...] | None],
+        forms: Callable[[Goal], tuple[T, ...]],
+    ) -> tuple[T, ...] | None:
+        expr, sign = literal
+        if isinstance(expr, OneOf) and sign:
+            possible = [i for i, part in enumerate(expr.parts) if forms(self._goals.of([(part, True)]))]
+            if len(possible) == 1:
+                return forms(self._goals.of([(expr.parts[possible[0]], True)]))
+            pairs = {(i, j) for i in possible for j in possible if i < j}
+            return _union(map(forms, exactly_one(self._goals, expr, possible, pairs)))
+        if isinstance(expr, AnyOf) and sign and any(isinstance(part, Const) for part in expr.parts):
+            values = [part.value for part in expr.parts if isinstance(part, Const)]
+            rest = [self._goals.of([(part, True)]) for part in expr.parts if not isinstance(part, Const)]
+            return _union([_enumeration(values, kind), *map(forms, rest)])
+        return _union(map(forms, branches(self._goals, literal)))
+
+    def _fold_literals(self, goal: Goal) -> frozenset[str]:
+        if goal.impossible:
+            return frozenset()
+        out = LITERALS
+        for literal in goal.literals:
+            expr, sign = literal
+            match expr:
+                case Types(types=types):
+                    named = ({"null"} if "null" in types else set()) | (
+                        {"true", "false"} if "boolean" in types else set()
+                    )
+                    out = out & named if sign else out - named
+                case Const(value=value):
+                    same = {_LITERAL_OF[value]} if value in _LITERAL_OF else set()
+                    out = out & same if sign else out - same
+                case OneOf(parts=parts) if sign:
+                    each = [self.literals(self._goals.of([(part, True)])) for part in parts]
+                    out = frozenset(name for name in out if sum(name in part for part in each) == 1)
+                case _ if is_compound(literal):
+                    allowed = [self.literals(part) for part in branches(self._goals, literal)]
+                    out = out & frozenset().union(*allowed)
+                case _ if not sign:  # a keyword about another type holds for these, so its negation does not
+                    return frozenset()
+            if not out:
+                break
+        return out
+
+
+
+
+def _union(parts: Iterable[tuple[T, ...]]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(form for part in parts for form in part))
+
+
+def _enumeration(values: list[Canonical], kind: str) -> tuple[Any, ...]:
+    chosen = [value[1] for value in values if value[0] == kind]
+    if not chosen:
+        return ()
+    return (words(chosen),) if kind == "string" else (NumberSpec(only=tuple(sorted(set(chosen)))),)
+
+
+def _string_atom(expr: Expr, sign: bool) -> tuple[Language, ...] | None:
+    """Strings allowed by one keyword; None says all."""
+    match expr:
+        case Types(types=types):
+            return None if ("string" in types) is sign else ()
+        case Const(value=value):
+            return _enumeration([value], "string")
+        case StringLength(low=low, high=high):
+            language = Language(ANY.dfa, low, high)
+        case Pattern(source=source):
+            language = pattern(source)
+        case Format(name=name):
+            known = format_language(name)
+            assert known is not None, name
+            language = known
+        case _:
+            return None if sign else ()
+    return _nonempty([language] if sign else complement(language))
+
+
+def _nonempty(languages: Iterable[Language]) -> tuple[Language, ...]:
+    return tuple(language for language in languages if not language.is_empty())
+
+
+def _meet_strings(left: Strings, right: Strings) -> Strings:
+    if left == (ANY,):
+        return right
+    return _nonempty(dict.fromkeys(intersect(a, b) for a in left for b in right))
+
+
+def _number_atom(expr: Expr, sign: bool) -> tuple[NumberSpec, ...] | None:
+    """Numbers allowed by one keyword; None says all."""
+    match expr:
+        case Types(types=types):
+            return None if ("number" in types) is sign else ()
+        case Const(value=value):
+            return _enumeration([value], "number")
+        case NumberRange(low=low, low_open=low_open, high=high, high_open=high_open):
+            if sign:
+                return (NumberSpec(low=low, low_open=low_open, high=high, high_open=high_open),)
+            below = [] if low is None else [NumberSpec(high=low, high_open=not low_open)]
+            above = [] if high is None else [NumberSpec(low=high, low_open=not high_open)]
+            return (*below, *above)
+        case MultipleOf(step=step):
+            return (NumberSpec(steps=(step,)),) if sign else (NumberSpec(not_steps=(step,)),)
+    return None if sign else ()
+
+
+def _meet_numbers(left: Numbers, right: Numbers) -> Numbers:
+    met = dict.fromkeys(meet_number(a, b) for a in left for b in right)
+    return tuple(spec for spec in met if not numbers_empty(spec))
+
+
+def meet_number(a: NumberSpec, b: NumberSpec) -> NumberSpec:
+    """The numbers that are in both."""
+    if a.only is not None or b.only is not None:
+        listed, other = (a, b) if a.only is not None else (b, a)
+        return NumberSpec(only=tuple(v for v in listed.only or () if number_contains(other, v)))
+    low, low_open = max(_lower(a), _lower(b), key=_lower_rank)
+    high, high_open = min(_upper(a), _upper(b), key=_upper_rank)
+    return NumberSpec(
+        low=low,
+        low_open=low_open,
+        high=high,
+        high_open=high_open,
+        steps=tuple(dict.fromkeys(a.steps + b.steps)),
+        not_steps=tuple(dict.fromkeys(a.not_steps + b.not_steps)),
+        excluded=tuple(dict.fromkeys(a.excluded + b.excluded)),
+    )
+
+
+def _lower(spec: NumberSpec) -> tuple[Fraction | None, bool]:
+    return spec.low, spec.low_open
+
+
+def _upper(spec: NumberSpec) -> tuple[Fraction | None, bool]:
+    return spec.high, spec.high_open
+
+
+def _lower_rank(bound: tuple[Fraction | None, bool]) -> tuple[bool, Fraction, bool]:
+    return bound[0] is not None, bound[0] or Fraction(0), bound[1]
+
+
+def _upper_rank(bound: tuple[Fraction | None, bool]) -> tuple[bool, Fraction, bool]:
+    return bound[0] is None, bound[0] or Fraction(0), not bound[1]
+
+
+__all__ = ["EVERY_NUMBER", "LITERALS", "Numbers", "Scalars", "Strings", "meet_number"]

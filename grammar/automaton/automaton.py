@@ -1,0 +1,50 @@
+"""The byte automaton of one JSON Schema: frames over lexemes, ready to start."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Final
+
+from ..algebra import Algebra
+from ..schema.expr import Schema
+from .arrays import ArrayHandler
+from .frames import Builder, FrameOptions
+from .lexemes import Lexemes
+from .objects import ObjectHandler
+from .stepper import Configuration, ends, run
+from .tables import Tables
+from .values import Containers, End, value_frame
+
+_NUMBERS: Final = count(1)  # builders are told apart by number in frame keys: an id would be used again
+
+
+class JsonAutomaton:
+    """What `grammar.tokens` and `grammar.pipeline` run. All methods hold the tables' lock.
+
+    Raises UnsatisfiableError where no value satisfies the schema, BudgetError where its construction is too large.
+    """
+
+    def __init__(self, tables: Tables, lexemes: Lexemes, schema: Schema, options: FrameOptions) -> None:
+        self.tables = tables
+        with tables.lock:
+            algebra = Algebra(schema)
+            algebra.require_satisfiable()
+            self.builder = Builder(next(_NUMBERS), tables, lexemes, algebra, options)
+            position = self.builder.position({algebra.root: 1})
+            containers = Containers(ObjectHandler, ArrayHandler)
+            row, frame = value_frame(self.builder, position, End(self.builder), containers)
+        self.start = Configuration(row, frame)
+
+    @property
+    def start_row(self) -> int:
+        return self.start.row
+
+    @property
+    def start_frame(self) -> int:
+        return self.start.frame
+
+    def accepts(self, text: str | bytes) -> bool:
+        """Whether the whole text (UTF-8) is one that the automaton allows."""
+        with self.tables.lock:
+            at = run(self.tables, self.start, text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+            return at is not None and ends(self.tables, at)

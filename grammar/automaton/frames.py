@@ -1,0 +1,251 @@
+"""What all frames share: the builder of one grammar's frames, and what comes after a value.
+
+A *frame* is a handler interned in the tables. It holds the alternatives of the schema that are still alive and how far
+each has come, and the frame around it: together the hash-consed stack. Handlers answer one question: a lexeme ended
+with this label, what is next? They are asked once per situation; the tables remember.
+
+    ValueHandler     a value is being read (its scalars end here; `{` and `[` open a container inside)
+    ObjectHandler    between the properties of an object, up to a key's colon
+    ArrayHandler     between the items of an array
+
+`texts` are the recorded texts (see `Tables`), None where only a mask is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from ..algebra import Algebra, Alphabet, ArrayClause, ArrayView, Costs, Goal, ObjectClause, ObjectView, alphabet
+from ..regular import numbers
+from .codes import FIRST_LABEL
+from .lexemes import Lexemes
+from .specs import KeyLexeme, KeySpec, ValueSpec, ValueStart
+from .tables import Depends, Tables
+
+if TYPE_CHECKING:
+    from ..regular import Dfa, NumberSpec
+
+Order = Literal["schema", "any"]
+Texts = tuple[bytes, ...]
+Step = tuple[int, int] | Depends | None
+
+
+@dataclass(frozen=True, slots=True)
+class FrameOptions:
+    """What shapes a grammar's frames beside its schema."""
+
+    order: Order = "schema"
+    spelling: Literal["natural", "any"] = "natural"
+    max_digits: int = 40
+    pretty: bool = False
+
+
+class Position:
+    """The values that may stand in one place: alternatives (goal, tags), interned by content."""
+
+    __slots__ = ("_arrays", "_builder", "_objects", "all_tags", "number", "parts", "starts")
+
+    def __init__(self, builder: Builder, number: int, parts: tuple[tuple[Goal, int], ...]) -> None:
+        self._builder = builder
+        self.number = number
+        self.parts = parts
+        self.all_tags = 0
+        for _, tags in parts:
+            self.all_tags |= tags
+        self.starts: dict[tuple[bool, bool, bool, int], ValueStart] = {}
+        self._objects: Shape | None = None
+        self._arrays: tuple[tuple[ArrayView, int], ...] | None = None
+
+    @property
+    def objects(self) -> Shape:
+        """The object alternatives, those that can be satisfied."""
+        if self._objects is None:
+            self._objects = self._builder.shape(self.parts)
+        return self._objects
+
+    @property
+    def arrays(self) -> tuple[tuple[ArrayView, int], ...]:
+        """The array alternatives, those that can be satisfied, with their tags."""
+        if self._arrays is None:
+            found: dict[ArrayView, int] = {}
+            for goal, tags in self.parts:
+                for clause in self._builder.algebra.arrays(goal):
+                    view = self._builder.array_view(clause)
+                    if view.satisfiable():
+                        found[view] = found.get(view, 0) | tags
+            self._arrays = tuple(found.items())
+        return self._arrays
+
+
+class Shape:
+    """The clauses that one object may satisfy, over one alphabet and one key lexeme."""
+
+    __slots__ = ("alphabet", "number", "start", "views")
+
+    def __init__(
+        self, number: int, symbols: Alphabet, views: tuple[ObjectView, ...], start: tuple[tuple[int, int], ...]
+    ) -> None:
+        self.number = number
+        self.alphabet = symbols
+        self.views = views
+        self.start = start  # (view, tags)
+
+
+class After(Protocol):
+    """What follows the value of a frame; `key` says it all, so that equal frames are one."""
+
+    key: Hashable
+    scopes: int
+    depth: int
+
+    def end(self, tags: int, texts: Texts | None) -> Step:
+        """The value ended, accepted by the alternatives in `tags`."""
+
+    def close(self, texts: Texts | None) -> Step:
+        """`]` came where the first item of an array might have come."""
+
+    def cost(self, tags: int) -> int:
+        """About how many bytes the container around needs to end, after a value accepted by `tags`."""
+
+
+class Builder:
+    """The parts that the frames of one grammar share, and the caches by which equal things are one."""
+
+    def __init__(
+        self, number: int, tables: Tables, lexemes: Lexemes, algebra: Algebra, options: FrameOptions
+    ) -> None:
+        self.number = number
+        self.tables = tables
+        self.lexemes = lexemes
+        self.algebra = algebra
+        self.options = options
+        self._positions: dict[tuple[tuple[int, int], ...], Position] = {}
+        self._shapes: dict[tuple[tuple[object, int], ...], Shape] = {}
+        self._array_views: dict[object, ArrayView] = {}
+        self._object_views: dict[object, ObjectView] = {}
+        self._numbers: dict[NumberSpec, Dfa] = {}
+        self.costs = Costs(algebra, self)
+        self._keys: dict[tuple[int, int, tuple[str, ...]], KeyLexeme] = {}
+        self._label_masks: dict[tuple[int, int], int] = {}
+
+    def position(self, parts: dict[Goal, int]) -> Position:
+        """The position of these alternatives."""
+        key = tuple((goal.number, tags) for goal, tags in parts.items())
+        found = self._positions.get(key)
+        if found is None:
+            found = self._positions[key] = Position(self, len(self._positions), tuple(parts.items()))
+        return found
+
+    def shape(self, parts: tuple[tuple[Goal, int], ...]) -> Shape:
+        """The shape of the object alternatives of a position."""
+        clauses: dict[object, ObjectClause] = {}
+        tags_of: dict[object, int] = {}
+        for goal, tags in parts:
+            for clause in self.algebra.objects(goal):
+                clauses[clause.identity] = clause
+                tags_of[clause.identity] = tags_of.get(clause.identity, 0) | tags
+        key = tuple(tags_of.items())
+        found = self._shapes.get(key)
+        if found is None:
+            symbols = alphabet(clauses.values())
+            ordered = self.options.order == "schema"
+            views = tuple(ObjectView(clause, symbols, self.algebra, ordered) for clause in clauses.values())
+            alive = tuple((i, tags) for i, tags in enumerate(tags_of.values()) if views[i].satisfiable())
+            found = self._shapes[key] = Shape(len(self._shapes), symbols, views, alive)
+        return found
+
+    def object_view(self, clause: ObjectClause) -> ObjectView:
+        """The view of an object clause by itself."""
+        found = self._object_views.get(clause.identity)
+        if found is None:
+            ordered = self.options.order == "schema"
+            view = ObjectView(clause, alphabet([clause]), self.algebra, ordered)
+            found = self._object_views[clause.identity] = view
+        return found
+
+    def array_view(self, clause: ArrayClause) -> ArrayView:
+        """The view of an array clause."""
+        found = self._array_views.get(clause.identity)
+        if found is None:
+            found = self._array_views[clause.identity] = ArrayView(clause, self.algebra)
+        return found
+
+    def start(
+        self, position: Position, *, leading: bool = True, first_item: bool = False, closable: bool = False, depth: int = 0
+    ) -> ValueStart:
+        """The rows that read a value of the position."""
+        key = (leading, first_item, closable, depth)
+        found = position.starts.get(key)
+        if found is None:
+            found = position.starts[key] = self.lexemes.value(self._spec(position, key))
+        return found
+
+    def keys(self, shape: Shape, used: tuple[str, ...], depth: int) -> KeyLexeme:
+        """The key lexeme of a shape; `used` are undeclared keys that the object already has."""
+        key = (shape.number, depth, used)
+        found = self._keys.get(key)
+        if found is None:
+            if used:
+                found = self.lexemes.extended(self.keys(shape, used[:-1], depth), used[-1])
+            else:
+                symbols = shape.alphabet
+                spec = KeySpec(symbols.names, symbols.dfas, 0 in symbols.signatures, depth)
+                found = self.lexemes.keys(spec)
+            self._keys[key] = found
+        return found
+
+    def labels_of(self, shape: Shape, lexeme: KeyLexeme, symbols: int) -> int:
+        """Symbols of the shape's alphabet as bits by label, FIRST_LABEL first."""
+        names = len(shape.alphabet.names)
+        mask = (symbols & ((1 << names) - 1)) << len(lexeme.signatures)
+        for i, signature in enumerate(shape.alphabet.signatures):
+            if symbols >> (names + i) & 1:
+                mask |= 1 << lexeme.signatures.index(signature)
+        return mask
+
+    def symbol_of(self, shape: Shape, lexeme: KeyLexeme, label: int) -> int | None:
+        """The symbol that a key label stands for; None for a used key or a class without members."""
+        index = label - FIRST_LABEL
+        if index < len(lexeme.signatures):
+            signature = lexeme.signatures[index]
+            if signature not in shape.alphabet.signatures:
+                return None
+            return len(shape.alphabet.names) + shape.alphabet.signatures.index(signature)
+        symbol = index - len(lexeme.signatures)
+        return symbol if symbol < len(shape.alphabet.names) else None
+
+    def _spec(self, position: Position, key: tuple[bool, bool, bool, int]) -> ValueSpec:
+        leading, first_item, closable, depth = key
+        strings: dict[object, int] = {}
+        amounts: dict[object, int] = {}
+        literals: dict[str, int] = {}
+        for goal, tags in position.parts:
+            for language in self.algebra.strings(goal):
+                strings[language] = strings.get(language, 0) | tags
+            for spec in self.algebra.numbers(goal):
+                dfa = self.number(spec)
+                amounts[dfa] = amounts.get(dfa, 0) | tags
+            for name in sorted(self.algebra.literals(goal)):
+                literals[name] = literals.get(name, 0) | tags
+        return ValueSpec(
+            strings=tuple(strings.items()),  # type: ignore[arg-type]
+            numbers=tuple(amounts.items()),  # type: ignore[arg-type]
+            literals=tuple(literals.items()),
+            object=bool(position.objects.start),
+            array=bool(position.arrays),
+            closable=closable,
+            all_tags=position.all_tags,
+            leading=leading,
+            first_item=first_item,
+            depth=depth,
+        )
+
+    def number(self, spec: NumberSpec) -> Dfa:
+        """The texts of the numbers of a specification."""
+        found = self._numbers.get(spec)
+        if found is None:
+            options = self.options
+            found = self._numbers[spec] = numbers(spec, spelling=options.spelling, max_digits=options.max_digits)
+        return found

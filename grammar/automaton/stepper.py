@@ -1,0 +1,116 @@
+"""The byte automaton, one byte at a time: the exact definition of what the tables mean.
+
+The kernels of `grammar.tokens` do the same for whole vocabularies; where they cannot (recorded text decides), this does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .codes import (
+    CHECK_LOW,
+    COUNT,
+    LABEL_MASK,
+    NEED,
+    REACH,
+    REACH_WIDE,
+    ROW_MASK,
+    TEXT_DEPENDENT,
+)
+from .tables import Tables
+
+_LOW_WORD = (1 << 32) - 1
+_COUNT_WORDS = 0xFFFF
+
+
+class Configuration(NamedTuple):
+    """Where the automaton stands. `count`: code points in a bounded string. `texts`: recorded texts, see `Tables`."""
+
+    row: int
+    frame: int
+    count: int = 0
+    texts: tuple[bytes, ...] = ()
+
+
+def step(tables: Tables, at: Configuration, byte: int) -> Configuration | None:
+    """The configuration after one more byte; None where no allowed text goes on with it."""
+    row, frame, count, texts = at
+    while True:
+        value = tables.value(row, byte)
+        if value > 0:
+            following = value & ROW_MASK
+            if value > ROW_MASK:
+                if value & COUNT:
+                    count += 1
+                if value & (COUNT | NEED) and count + int(tables.need[following]) > int(tables.high[frame]):
+                    return None
+                if value & (REACH | REACH_WIDE) and not reaches(tables, following, frame, bool(value & REACH_WIDE)):
+                    return None
+            if texts:
+                texts = tuple(text + bytes((byte,)) for text in texts)
+            return Configuration(following, frame, count, texts)
+        if value < 0:
+            if -value & CHECK_LOW and count < int(tables.low[frame]):
+                return None
+            if texts:
+                texts = tuple(text + bytes((byte,)) for text in texts)
+            return follow(tables, frame, (-value & LABEL_MASK) - 1, texts)
+        label = int(tables.accept[row]) - 1
+        if label < 0:
+            return None
+        ended = follow(tables, frame, label, texts)
+        if ended is None:
+            return None
+        row, frame, count, texts = ended
+
+
+def follow(tables: Tables, frame: int, label: int, texts: tuple[bytes, ...]) -> Configuration | None:
+    """The configuration after a lexeme of `frame` ended with `label`."""
+    if texts:
+        answer = tables.handler(frame).resolve(frame, label, texts)
+        if answer is None:
+            return None
+        row, following = answer
+    else:
+        row, following = tables.next(frame, label)
+        assert row != TEXT_DEPENDENT, "a frame without scopes depends on text"
+        if row < 0:
+            return None
+    scopes = int(tables.scopes[following])
+    texts = texts[:scopes] + (b"",) * (scopes - len(texts))
+    return Configuration(row, following, 0, texts)
+
+
+def reaches(tables: Tables, row: int, frame: int, wide: bool) -> bool:
+    """Whether from `row` a key can be completed that `frame` allows."""
+    reach, allow = int(tables.reach[row]), int(tables.allow[frame])
+    if not wide:
+        return bool(reach & allow)
+    here, there = reach & _LOW_WORD, allow & _LOW_WORD
+    words = tables.reach_words
+    return any(int(words[here + i]) & int(words[there + i]) for i in range(allow >> 32 & _COUNT_WORDS))
+
+
+def ends(tables: Tables, at: Configuration) -> bool:
+    """Whether the text may end here."""
+    if at.row == tables.end_row:
+        return True
+    label = int(tables.accept[at.row]) - 1
+    if label < 0:
+        return False
+    after = follow(tables, at.frame, label, at.texts)
+    return after is not None and after.row == tables.end_row
+
+
+def run(tables: Tables, at: Configuration, text: bytes) -> Configuration | None:
+    """The configuration after `text`, or None if it leads nowhere."""
+    current: Configuration | None = at
+    for byte in text:
+        current = step(tables, current, byte) if current is not None else None
+        if current is None:
+            return None
+    return current
+
+
+
+__all__ = ["Configuration", "ends", "follow", "reaches", "run", "step"]
