@@ -4,8 +4,29 @@
 any mix of prefill chunks and decodes over the sequences of its `KVCache`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from .config import ModelConfig, TokenizerSpec
 from .download import DEFAULT_MODEL, resolve_model
-from .model import LoadedModel, load_model
+from .load import load_model
 
-__all__ = ["DEFAULT_MODEL", "LoadedModel", "ModelConfig", "TokenizerSpec", "load_model", "resolve_model"]
+if TYPE_CHECKING:
+    from .kv import KVCache
+    from .model import LoadedModel
+
+__all__ = ["DEFAULT_MODEL", "KVCache", "LoadedModel", "ModelConfig", "TokenizerSpec", "load_model", "resolve_model"]
+
+
+def __getattr__(name: str) -> Any:
+    # These two import TVM, which takes seconds and 200 MB: a command that runs no model must not pay for it.
+    if name == "LoadedModel":
+        from .model import LoadedModel
+
+        return LoadedModel
+    if name == "KVCache":
+        from .kv import KVCache
+
+        return KVCache
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

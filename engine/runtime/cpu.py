@@ -1,4 +1,4 @@
-"""What the host's CPU offers: its instruction set for the kernels, and how many threads are worth starting."""
+"""What the host's CPU offers: its instruction set for the kernels, its free cores and its free memory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 
 _AVX2_FLAGS = frozenset({"avx2", "fma", "f16c"})
 _CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_CGROUP_USED = Path("/sys/fs/cgroup/memory.current")
+_MEMORY_INFO = Path("/proc/meminfo")
 _CPU_TIMES = Path("/proc/stat")
 _CPU_INFO = Path("/proc/cpuinfo")
 
@@ -68,3 +71,17 @@ def free_threads(since: LoadSample) -> int:
         return cores
     others = max(0.0, (now.busy - since.busy) - (now.own - since.own)) / elapsed
     return max(1, min(cores, round(cores - others - 0.1)))
+
+
+def available_memory() -> int | None:
+    """Bytes that can be taken without swapping, within the container's limit; None if the system does not say."""
+    try:
+        fields = dict(line.split(":", 1) for line in _MEMORY_INFO.read_text().splitlines())
+        available = int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
+    try:
+        available = min(available, int(_CGROUP_LIMIT.read_text()) - int(_CGROUP_USED.read_text()))
+    except (OSError, ValueError):  # no control group, or "max"
+        pass
+    return max(0, available)

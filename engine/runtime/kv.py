@@ -21,7 +21,7 @@ _PREFIX = "vm.builtin."
 class KVCache:
     """Sequences by id (any non-negative int below 2**31). Not thread-safe: one thread steps the model and calls this."""
 
-    def __init__(self, handle: Any, *, total_pages: int, context_length: int) -> None:
+    def __init__(self, handle: Any, *, context_length: int) -> None:
         function = tvm.get_global_func
         self._handle = handle
         self._add = function(_PREFIX + "kv_state_add_sequence")
@@ -33,8 +33,8 @@ class KVCache:
         self._available = function(_PREFIX + "attention_kv_cache_get_num_available_pages")
         self._lengths: dict[int, int] = {}
         self.page_size = PAGE
-        self.total_pages = total_pages
         self.context_length = context_length
+        self.total_pages = self.free_pages
 
     @property
     def free_pages(self) -> int:

@@ -1,4 +1,10 @@
-"""Compiling a model's library, and finding it again: a folder of the cache keyed by everything that shapes it."""
+"""Compiling a model's library, and finding it again: a folder of the cache, keyed by everything that shapes the library.
+
+    plan, target, sizes -> IRModule (llama.py) -> executable (TVM) -> object files -> shared library, by a plain linker
+
+No C compiler is needed: TVM writes object files, and any linker joins them. Without a linker the executable runs as it
+came from the compiler, in this process only.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,83 +30,122 @@ Progress = Callable[[str, float], None]
 
 _LIBRARY = "model.so"
 _PARAMETERS = "parameters.json"
+_LINKERS = ("ld", "ld.lld", "lld", "ld.gold", "ld.bfd", "cc", "gcc", "clang")
+_LINKER_FOLDERS = ("/usr/bin", "/usr/local/bin", "/bin")
+_STAGE = "compile the model"
 
 
 @dataclass(frozen=True)
 class Target:
-    """What to compile for: a kernel family, LLVM's name of the CPU (None: its baseline)."""
+    """What to compile for: a kernel family, and LLVM's name of the CPU (None: the architecture's baseline)."""
 
     instruction_set: str
     cpu: str | None
 
     def description(self) -> dict[str, Any]:
-        return {"kind": "llvm", "num-cores": 1} | ({"mcpu": self.cpu} if self.cpu else {})
+        return {"kind": "llvm", **({"mcpu": self.cpu} if self.cpu else {})}
 
 
 @dataclass(frozen=True)
 class Library:
-    """A loaded library: its virtual machine, and the parameter names in the order that `step` takes them."""
+    """A loaded library: its virtual machine, and the names of the parameters in the order that `step` takes them."""
 
     machine: Any
     parameters: tuple[str, ...]
 
 
 def host_target(instruction_set: str) -> Target:
-    cpu = str(tvm.target.codegen.llvm_get_system_cpu()) if instruction_set != "portable" else None
+    """This machine. Generic kernels are compiled for the baseline, the same on every machine of the architecture."""
+    cpu = None if instruction_set == "portable" else str(tvm.target.codegen.llvm_get_system_cpu())
     return Target(instruction_set, cpu)
 
 
-def open_library(plan: ModelPlan, target: Target, *, max_rows: int, max_batch: int, cache: Path, progress: Progress) -> Library:
-    """Load the library of a plan, compiling it first if the cache has none. Raises CompileError."""
-    folder = cache / _key(plan, target, max_rows, max_batch)
-    if not (folder / _LIBRARY).exists():
-        _compile(plan, target, max_rows, max_batch, folder, progress)
-    progress("load library", 0.0)
-    machine = tvm.relax.VirtualMachine(tvm.runtime.load_module(str(folder / _LIBRARY)), tvm.cpu())
-    names = json.loads((folder / _PARAMETERS).read_text())
-    progress("load library", 1.0)
-    return Library(machine, tuple(names))
+def find_linker() -> str | None:
+    """A linker's path: from PATH, or where systems keep it even if PATH is empty."""
+    folders = os.pathsep.join((os.environ.get("PATH", ""), *_LINKER_FOLDERS))
+    return next(filter(None, (shutil.which(name, path=folders) for name in _LINKERS)), None)
 
 
-def _key(plan: ModelPlan, target: Target, max_rows: int, max_batch: int) -> str:
+def open_library(
+    plan: ModelPlan, target: Target, *, max_rows: int, max_batch: int, folder: Path, progress: Progress,
+    linker: Callable[[], str | None] = find_linker,
+) -> Library:  # fmt: skip
+    """The library of a plan, from `folder` or compiled now and kept there. Raises CompileError."""
+    place = folder / library_key(plan, target, max_rows, max_batch)
+    found = _load(place)
+    if found is not None:
+        return found
+    progress(_STAGE, 0.0)
+    try:
+        module, names = build_module(plan, INSTRUCTION_SETS[target.instruction_set], max_rows=max_rows, max_batch=max_batch)
+        progress(_STAGE, 0.1)
+        executable = tvm.compile(module, target=tvm.target.Target(target.description()))
+    except Exception as error:  # TVM's errors have no common base
+        raise CompileError(f"the model could not be compiled for {target.cpu or 'this machine'}: {last_line(error)}") from error
+    progress(_STAGE, 0.7)
+    path = linker()
+    kept = path is not None and _keep(executable, names, place, path)
+    progress(_STAGE, 1.0)
+    return (_load(place) if kept else None) or Library(tvm.relax.VirtualMachine(executable, tvm.cpu()), tuple(names))
+
+
+def library_key(plan: ModelPlan, target: Target, max_rows: int, max_batch: int) -> str:
+    """A digest of all that shapes the library."""
     facts = {
-        "plan": asdict(plan), "target": asdict(target), "rows": max_rows, "batch": max_batch,
-        "tvm": tvm.__version__, "sources": _sources_digest(),
-    }  # fmt: skip
+        "plan": asdict(plan),
+        "target": asdict(target),
+        "sizes": [max_rows, max_batch],
+        "compiler": tvm.__version__,
+        "sources": _sources_digest(),
+    }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def last_line(error: BaseException) -> str:
+    """The message of one of TVM's errors, without its stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
 
 
 def _sources_digest() -> str:
     """Of every source file that decides what is generated."""
     folder = Path(__file__).parent
     digest = hashlib.sha256()
-    for path in sorted([*folder.glob("*.py"), *folder.glob("kernels/*.py")]):
+    for path in sorted([folder / "llama.py", folder / "library.py", *folder.glob("kernels/*.py")]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def _compile(plan: ModelPlan, target: Target, max_rows: int, max_batch: int, folder: Path, progress: Progress) -> None:
-    progress("compile", 0.0)
-    module, names = build_module(plan, INSTRUCTION_SETS[target.instruction_set], max_rows=max_rows, max_batch=max_batch)
-    progress("compile", 0.1)
-    executable = tvm.compile(module, target=tvm.target.Target(target.description()))
-    progress("compile", 0.7)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-        made = Path(temporary) / "made"
-        made.mkdir()
-        executable.export_library(str(made / _LIBRARY), fcompile=_link)
-        (made / _PARAMETERS).write_text(json.dumps(names))
-        try:
-            os.rename(made, folder)
-        except OSError:  # another process was first; its result is the same
-            if not (folder / _LIBRARY).exists():
-                raise
-    progress("compile", 1.0)
+def _load(place: Path) -> Library | None:
+    """None if there is no library in the folder, or none that loads (then it is removed, to be made again)."""
+    if not place.is_dir():
+        return None
+    try:
+        names = json.loads((place / _PARAMETERS).read_text())
+        module = tvm.runtime.load_module(str(place / _LIBRARY))
+        return Library(tvm.relax.VirtualMachine(module, tvm.cpu()), tuple(names))
+    except Exception:  # a damaged cache entry: whatever is wrong with it, compiling again is the cure
+        shutil.rmtree(place, ignore_errors=True)
+        return None
 
 
-def _link(output: str, objects: list[str], **_: Any) -> None:
-    linker = shutil.which("ld") or "/usr/bin/ld"
-    done = subprocess.run([linker, "-shared", "-o", output, *objects], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise CompileError(f"the linker failed: {done.stderr.strip().splitlines()[-1:]}")
+def _keep(executable: Any, names: Sequence[str], place: Path, linker: str) -> bool:
+    """Link into `place`, which appears complete or not at all; False if that is impossible here."""
+
+    def link(output: str, objects: Sequence[str], **_: object) -> None:
+        command = [linker, "-shared", "-o", output, *objects]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise OSError(done.stderr)
+
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix="compile-") as temporary:
+            made = Path(temporary, "made")
+            made.mkdir()
+            executable.export_library(str(made / _LIBRARY), fcompile=link, workspace_dir=temporary)
+            (made / _PARAMETERS).write_text(json.dumps(list(names)))
+            os.rename(made, place)
+    except OSError:  # no space, no permission, a broken linker; or another process was first, then its result loads
+        return place.is_dir()
+    return True

@@ -1,23 +1,24 @@
-"""Which packed matrices a model consists of: the format of each, and the tensors it is put together from.
+"""Which parameters a model consists of: the packed form of each, and the tensors it is put together from.
 
-The plan is what shapes the compiled library (with target and kernel sources), and it is what loading follows.
+The plan is what shapes the compiled library (with target and kernel sources), and it is what loading follows. Making it
+checks every tensor's presence, shape and format, so that neither can fail on the file later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
-from ..errors import ModelFileError, UnsupportedModelError
-from .blocks import decodable, decode
+from ..errors import UnsupportedModelError
+from .blocks import decodable
 from .config import ModelConfig, read_config
-from .gguf import GgufFile, GgufTensor
-from .packing import GROUP, NATIVE, interleaved_heads, pack, packed_format
+from .gguf import GgufFile
+from .packing import GROUP, NATIVE, packed_format
 
-_GATE_ROWS = 32  # rows of the gate, then of the up projection, in turn
+# How the tensors of a matrix are arranged: one under the other; the same with query and key heads reordered; or in turns
+# of 32 rows each.
+Arrangement = Literal["stacked", "heads", "turns"]
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,24 @@ class Matrix:
     format: str
     rows: int
     columns: int
+    tensors: tuple[str, ...]
+    arrangement: Arrangement = "stacked"
+
+
+@dataclass(frozen=True)
+class Vector:
+    """float32 [size]."""
+
+    size: int
+    tensor: str
 
 
 @dataclass(frozen=True)
 class LayerPlan:
+    attention_norm: Vector
     qkv: Matrix
     output: Matrix
+    feed_forward_norm: Vector
     gate_up: Matrix
     down: Matrix
 
@@ -43,83 +56,58 @@ class ModelPlan:
 
     config: ModelConfig
     embedding: Matrix
-    head: Matrix | None
     layers: tuple[LayerPlan, ...]
+    norm: Vector
+    head: Matrix | None
 
     @property
     def logits(self) -> Matrix:
         return self.head or self.embedding
 
+    def parameters(self) -> Mapping[str, Matrix | Vector]:
+        """By the names that the Relax module gives its parameters."""
+        return dict(self._parameters())
+
+    def _parameters(self) -> Iterator[tuple[str, Matrix | Vector]]:
+        yield "embedding", self.embedding
+        for i, layer in enumerate(self.layers):
+            for name in ("attention_norm", "qkv", "output", "feed_forward_norm", "gate_up", "down"):
+                yield f"layers.{i}.{name}", getattr(layer, name)
+        yield "norm", self.norm
+        if self.head is not None:
+            yield "head", self.head
+
 
 def plan_model(file: GgufFile) -> ModelPlan:
-    """Read the plan off the file. Raises ModelFileError or UnsupportedModelError; afterwards loading cannot fail."""
-    config = read_config(file)
-    c = config
-    embedding = file.tensor("token_embd.weight", (c.vocab_size, c.hidden))
-    _vector(file, "output_norm.weight", c.hidden)
-    head = None
-    if "output.weight" in file.tensors:
-        head = _matrix(file, [file.tensor("output.weight", (c.vocab_size, c.hidden))])
-    layers = []
-    for i in range(c.layers):
-        _refuse_biases(file, i)
-        _vector(file, f"blk.{i}.attn_norm.weight", c.hidden)
-        _vector(file, f"blk.{i}.ffn_norm.weight", c.hidden)
-        layers.append(
-            LayerPlan(
-                qkv=_matrix(file, qkv_tensors(file, c, i)),
-                output=_matrix(file, [file.tensor(f"blk.{i}.attn_output.weight", (c.hidden, c.heads * c.head_dim))]),
-                gate_up=_matrix(file, gate_up_tensors(file, c, i)),
-                down=_matrix(file, [file.tensor(f"blk.{i}.ffn_down.weight", (c.hidden, c.feed_forward))]),
-            )
-        )
-    return ModelPlan(config=c, embedding=_matrix(file, [embedding]), head=head, layers=tuple(layers))
+    """Read the plan off the file. Raises ModelFileError or UnsupportedModelError."""
+    c = read_config(file)
+    table = (c.vocab_size, c.hidden)
+    return ModelPlan(
+        config=c,
+        embedding=_matrix(file, {"token_embd.weight": table}),
+        layers=tuple(_plan_layer(file, c, f"blk.{i}.") for i in range(c.layers)),
+        norm=_vector(file, "output_norm.weight", c.hidden),
+        head=_matrix(file, {"output.weight": table}) if "output.weight" in file.tensors else None,
+    )
 
 
-def qkv_tensors(file: GgufFile, config: ModelConfig, layer: int) -> list[GgufTensor]:
-    query, key = config.heads * config.head_dim, config.kv_heads * config.head_dim
-    sizes = {"attn_q": query, "attn_k": key, "attn_v": key}
-    return [file.tensor(f"blk.{layer}.{name}.weight", (rows, config.hidden)) for name, rows in sizes.items()]
+def _plan_layer(file: GgufFile, c: ModelConfig, at: str) -> LayerPlan:
+    _refuse_biases(file, at)
+    queries, keys = c.heads * c.head_dim, c.kv_heads * c.head_dim
+    qkv = {"attn_q": queries, "attn_k": keys, "attn_v": keys}
+    wide = (c.feed_forward, c.hidden)
+    return LayerPlan(
+        attention_norm=_vector(file, at + "attn_norm.weight", c.hidden),
+        qkv=_matrix(file, {f"{at}{name}.weight": (rows, c.hidden) for name, rows in qkv.items()}, "heads"),
+        output=_matrix(file, {at + "attn_output.weight": (c.hidden, queries)}),
+        feed_forward_norm=_vector(file, at + "ffn_norm.weight", c.hidden),
+        gate_up=_matrix(file, {at + "ffn_gate.weight": wide, at + "ffn_up.weight": wide}, "turns"),
+        down=_matrix(file, {at + "ffn_down.weight": (c.hidden, c.feed_forward)}),
+    )
 
 
-def gate_up_tensors(file: GgufFile, config: ModelConfig, layer: int) -> list[GgufTensor]:
-    shape = (config.feed_forward, config.hidden)
-    return [file.tensor(f"blk.{layer}.{name}.weight", shape) for name in ("ffn_gate", "ffn_up")]
-
-
-def pack_rows(tensors: Sequence[GgufTensor], form: str, out: npt.NDArray[np.uint8]) -> None:
-    """Tensors one under the other; each has a multiple of eight rows, or it is the last."""
-    start = 0
-    for tensor in tensors:
-        groups = -(-len(tensor.data) // GROUP)
-        pack(tensor.data, tensor.type, form, out[start : start + groups])
-        start += groups
-
-
-def pack_qkv(file: GgufFile, config: ModelConfig, layer: int, form: str, out: npt.NDArray[np.uint8]) -> None:
-    """The fused projection, query and key rows in the order that rotation by halves wants."""
-    tensors = qkv_tensors(file, config, layer)
-    start = 0
-    for tensor, heads, rotated in zip(tensors, (config.heads, config.kv_heads, config.kv_heads), (True, True, False), strict=True):
-        data = tensor.data[interleaved_heads(heads, config.head_dim)] if rotated else tensor.data
-        groups = len(data) // GROUP
-        pack(data, tensor.type, form, out[start : start + groups])
-        start += groups
-
-
-def pack_gate_up(tensors: Sequence[GgufTensor], form: str, out: npt.NDArray[np.uint8]) -> None:
-    groups = _GATE_ROWS // GROUP
-    turns = out.reshape(-1, len(tensors), groups, *out.shape[1:])
-    for i, tensor in enumerate(tensors):
-        pack(tensor.data, tensor.type, form, turns[:, i])
-
-
-def vector(file: GgufFile, name: str) -> npt.NDArray[np.float32]:
-    tensor = file.tensors[name]
-    return np.array(decode(tensor.data, tensor.type)[0])
-
-
-def _matrix(file: GgufFile, tensors: Sequence[GgufTensor]) -> Matrix:
+def _matrix(file: GgufFile, shapes: Mapping[str, tuple[int, int]], arrangement: Arrangement = "stacked") -> Matrix:
+    tensors = [file.tensor(name, shape) for name, shape in shapes.items()]
     for tensor in tensors:
         if tensor.type not in NATIVE and not decodable(tensor.type):
             raise UnsupportedModelError(
@@ -129,32 +117,20 @@ def _matrix(file: GgufFile, tensors: Sequence[GgufTensor]) -> Matrix:
             )
     rows = sum(tensor.shape[0] for tensor in tensors)
     form = packed_format({tensor.type for tensor in tensors})
-    return Matrix(form, -(-rows // GROUP) * GROUP, tensors[0].shape[-1])
+    return Matrix(form, -(-rows // GROUP) * GROUP, tensors[0].shape[-1], tuple(shapes), arrangement)
 
 
-def _vector(file: GgufFile, name: str, size: int) -> None:
+def _vector(file: GgufFile, name: str, size: int) -> Vector:
     tensor = file.tensor(name, (size,))
     if tensor.type not in ("F32", "F16", "BF16"):
-        raise UnsupportedModelError(f"{file.path}: the vector {name!r} has the format {tensor.type}", path=file.path)
+        raise UnsupportedModelError(
+            f"{file.path}: the vector {name!r} has the format {tensor.type}, which is not supported", path=file.path
+        )
+    return Vector(size, name)
 
 
-def _refuse_biases(file: GgufFile, layer: int) -> None:
-    names = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
-    for name in (f"blk.{layer}.{part}.bias" for part in names):
+def _refuse_biases(file: GgufFile, at: str) -> None:
+    names: Sequence[str] = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+    for name in (f"{at}{part}.bias" for part in names):
         if name in file.tensors:
             raise UnsupportedModelError(f"{file.path}: the bias {name!r} is not supported", path=file.path)
-
-
-__all__ = [
-    "LayerPlan",
-    "Matrix",
-    "ModelFileError",
-    "ModelPlan",
-    "gate_up_tensors",
-    "pack_gate_up",
-    "pack_qkv",
-    "pack_rows",
-    "plan_model",
-    "qkv_tensors",
-    "vector",
-]

@@ -1,0 +1,96 @@
+"""Loading a model: plan, library, weights, threads, cache size, in this order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigError, ModelError
+from .cpu import LoadSample, available_memory, free_threads, instruction_set
+from .gguf import GgufFile
+from .paths import cache_folder
+from .plan import ModelPlan, plan_model
+
+if TYPE_CHECKING:
+    from .model import LoadedModel
+
+Progress = Callable[[str, float], None]
+
+_THREADS = "TVM_NUM_THREADS"
+# The library is compiled for at least these sizes, so that one serves most configurations; memory is taken as used.
+_ROWS, _BATCH = 2048, 256
+_CACHE_SHARE = 0.5  # of the memory that is available, at most
+
+
+def load_model(
+    path: Path,
+    *,
+    max_batch: int = 8,
+    max_context: int | None = None,
+    prefill_chunk: int = 512,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> LoadedModel:
+    """Open a GGUF file, compile or load its library, and put its weights into memory.
+
+    `max_batch` sequences and `prefill_chunk` tokens fit in a step, `max_context` tokens in a sequence (None: what the
+    model was made for; more is cut to that). The KV cache holds `max_batch` full sequences, or as many tokens as half of
+    the available memory takes. `threads` None takes the cores that are free while loading, unless TVM_NUM_THREADS says
+    otherwise; TVM fixes the number at the first step of the process. `progress(stage, share)` hears of slow stages.
+
+    Raises ModelError (a file that is missing, damaged or not supported, too little memory, a failed compilation) and
+    ConfigError (a size below 1).
+    """
+    for name, value in (("max_batch", max_batch), ("prefill_chunk", prefill_chunk), ("max_context", max_context), ("threads", threads)):
+        if value is not None and value < 1:
+            raise ConfigError(f"{name} is {value} and must be at least 1", key=name)
+    since = LoadSample.take()
+    report = progress or _silent
+    file = GgufFile(Path(path))
+    plan = plan_model(file)
+    # Importing TVM takes seconds: a wrong file is refused before.
+    from .kernels.isa import INSTRUCTION_SETS
+    from .library import host_target, open_library
+    from .model import LoadedModel
+    from .weights import load_weights
+
+    target = host_target(instruction_set())
+    folder = cache_folder() / "libraries"
+    rows, batch = max(_ROWS, prefill_chunk), max(_BATCH, max_batch)
+    library = open_library(plan, target, max_rows=rows, max_batch=batch, folder=folder, progress=report)
+    weights = load_weights(file, plan, library.parameters, report)
+    context = min(max_context or plan.config.context_length, plan.config.context_length)
+    token_bytes = _token_bytes(plan, INSTRUCTION_SETS[target.instruction_set].page_dtype)
+    pages = _page_count(file, context, max_batch, token_bytes)
+    if threads is not None:
+        os.environ[_THREADS] = str(threads)
+    elif _THREADS not in os.environ:
+        os.environ[_THREADS] = str(free_threads(since))
+    return LoadedModel(
+        file, plan.config, library.machine, weights, max_batch=max_batch, max_context=context, prefill_chunk=prefill_chunk,
+        pages=pages,
+    )  # fmt: skip
+
+
+def _silent(stage: str, share: float) -> None:
+    pass
+
+
+def _token_bytes(plan: ModelPlan, page_dtype: str) -> int:
+    c = plan.config
+    return 2 * c.layers * c.kv_heads * c.head_dim * (2 if page_dtype == "float16" else 4)
+
+
+def _page_count(file: GgufFile, context: int, max_batch: int, token_bytes: int) -> int:
+    from .kernels.attention import PAGE
+
+    wanted = -(-context // PAGE) * max_batch
+    memory = available_memory()
+    if memory is None:
+        return wanted
+    pages = min(wanted, int(memory * _CACHE_SHARE) // (token_bytes * PAGE))
+    if pages < 1:
+        raise ModelError(f"{file.path}: no memory is left for the KV cache", path=file.path, remedy="use a smaller model")
+    return pages
