@@ -1,15 +1,16 @@
 """Every error of the grammar compiler.
 
-    GrammarError                      something is wrong with a schema, pattern or grammar text (ValueError)
-        SchemaError                   the schema is not what its dialect allows: wrong keyword value, unknown type, dangling $ref
-        UnsupportedError              correct, but no automaton can express it, or not yet: always names the keyword
-        UnsatisfiableError            no value is valid; `clash` names the two pointers that contradict each other
-        PatternError                  a regular expression does not parse or is not regular; `position` in the pattern
-        BudgetError                   construction exceeded its budget of states, depth or time; names the part that blew up
-    VocabularyError                   the vocabulary cannot be used (ValueError)
-    MatcherError                      a matcher was asked for something impossible, as a rollback past its start (RuntimeError)
+    GrammarError                  something is wrong with a schema, pattern or grammar text (ValueError)
+        SchemaError               the schema is not what its dialect allows: a wrong keyword value, a dangling $ref
+        UnsupportedError          correct, but no automaton can express it, or not yet: always names the keyword
+        UnsatisfiableError        no value is valid; `clash` names the two pointers that contradict each other
+        PatternError              a regular expression does not parse or is not regular; `position` in the pattern
+        BudgetError               construction exceeded its budget of states, depth or time; names the part that blew up
+    VocabularyError               the vocabulary cannot be used (ValueError)
+    MatcherError                  a matcher was asked for something impossible, as a rollback past its start (RuntimeError)
 
-Each carries data: `message`, `pointer` (RFC 6901, "" is the root, None where there is no schema), `keyword` and `remedy`.
+Each carries data: `message`, `pointer` (RFC 6901: "" is the root, `uri#pointer` in another document, None where there is
+no schema), `keyword` and `remedy`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class GrammarError(ValueError):
         super().__init__(message)
 
     def __str__(self) -> str:
-        where = "" if self.pointer is None else f" at {'#' + self.pointer}"
+        # Places in other documents are written with their URI, as "https://example.com/a#/items".
+        mark = "#" if self.pointer is not None and self.pointer[:1] in ("", "/") else ""
+        where = "" if self.pointer is None else f" at {mark}{self.pointer}"
         remedy = "" if self.remedy is None else f" ({self.remedy})"
         return f"{self.message}{where}{remedy}"
 

@@ -4,8 +4,9 @@ text.
 `read` is the stage; `inspect` reports on schemas that may be wrong; `expr` is the language the next stage works on.
 """
 
+from .advice import openai_strict
 from .expr import Expr, Schema
 from .reader import inspect, read
 from .report import Advice, Entry, Report
 
-__all__ = ["Advice", "Entry", "Expr", "Report", "Schema", "inspect", "read"]
+__all__ = ["Advice", "Entry", "Expr", "Report", "Schema", "inspect", "openai_strict", "read"]

@@ -10,19 +10,16 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from ..errors import PatternError, SchemaError
+from ..errors import GrammarError, SchemaError
 from .values import is_number, number, shown, text
 
 
-def wrong(at: str, expected: str, value: Any, remedy: str | None = None) -> SchemaError:
-    """The error for the keyword at the pointer `at` whose value is not what its draft allows."""
-    keyword = keyword_at(at)
+def wrong(at: str, expected: str, value: Any, remedy: str | None = None, keyword: str | None = None) -> SchemaError:
+    """The error for a value at the pointer `at` that is not what its keyword allows; the keyword is what `at` ends with
+    unless said otherwise.
+    """
+    keyword = keyword or at.rpartition("/")[2]
     return SchemaError(f"{keyword} must be {expected}, not {shown(value)}", pointer=at, keyword=keyword, remedy=remedy)
-
-
-def keyword_at(at: str) -> str:
-    """The keyword that a keyword's pointer ends with."""
-    return at.rpartition("/")[2]
 
 
 def a_count(value: Any, at: str) -> int:
@@ -73,7 +70,7 @@ def an_object(value: Any, at: str, expected: str = "an object") -> dict[str, Any
     return value
 
 
-def names(value: Any, at: str) -> list[str]:
+def names(value: Any, at: str, keyword: str) -> list[str]:
     """An array of strings, repeated ones dropped."""
     if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
         remedy = (
@@ -81,7 +78,7 @@ def names(value: Any, at: str) -> list[str]:
             if isinstance(value, bool)
             else None
         )
-        raise wrong(at, "an array of strings", value, remedy)
+        raise wrong(at, "an array of strings", value, remedy, keyword)
     return [text(name, at) for name in dict.fromkeys(value)]
 
 
@@ -90,14 +87,11 @@ def a_pattern(value: Any, at: str, keyword: str) -> str:
     attached.
     """
     source = a_string(value, at, "a regular expression in a string")
-    try:
-        from ..regular import pattern
-    except ImportError:
-        return source
+    from ..regular import pattern  # late: only schemas with patterns pay for the toolbox
 
     try:
         pattern(source)
-    except PatternError as error:
+    except GrammarError as error:
         error.pointer, error.keyword = at, keyword
         raise
     return source

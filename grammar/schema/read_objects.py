@@ -59,7 +59,7 @@ def propertyNames(site: Site, value: Any, at: str) -> Expr:
 
 
 def required(site: Site, value: Any, at: str) -> Expr:
-    return AllOf(tuple([_Required(name, at) for name in names(value, at)]), at)
+    return AllOf(tuple([_Required(name, at) for name in names(value, at, "required")]), at)
 
 
 def minProperties(site: Site, value: Any, at: str) -> Expr:
@@ -72,7 +72,10 @@ def maxProperties(site: Site, value: Any, at: str) -> Expr:
 
 def dependentRequired(site: Site, value: Any, at: str) -> Expr:
     entries = an_object(value, at, "an object of arrays of names").items()
-    return AllOf(tuple([_needs(name, others, f"{at}/{pointer_token(name)}") for name, others in entries]), at)
+    return AllOf(
+        tuple([_needs("dependentRequired", name, others, f"{at}/{pointer_token(name)}") for name, others in entries]),
+        at,
+    )
 
 
 def dependentSchemas(site: Site, value: Any, at: str) -> Expr:
@@ -85,7 +88,7 @@ def dependencies(site: Site, value: Any, at: str) -> Expr:
     for name, dependency in an_object(value, at, "an object of schemas and arrays of names").items():
         place = f"{at}/{pointer_token(name)}"
         if isinstance(dependency, (list, tuple)):
-            parts.append(_needs(name, dependency, place))
+            parts.append(_needs("dependencies", name, dependency, place))
         elif isinstance(dependency, (dict, bool)):
             parts.append(_obeys(site, name, dependency, place))
         else:
@@ -93,8 +96,8 @@ def dependencies(site: Site, value: Any, at: str) -> Expr:
     return AllOf(tuple(parts), at)
 
 
-def _needs(name: str, others: Any, at: str) -> Expr:
-    needed: list[Expr] = [_Required(other, at) for other in names(others, at)]
+def _needs(keyword: str, name: str, others: Any, at: str) -> Expr:
+    needed: list[Expr] = [_Required(other, at) for other in names(others, at, keyword)]
     if not needed:
         return ALWAYS
     then = needed[0] if len(needed) == 1 else AllOf(tuple(needed), at)

@@ -10,6 +10,8 @@ after this one.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import referencing
@@ -18,8 +20,9 @@ from ..errors import BudgetError, GrammarError, SchemaError
 from . import dialects
 from .advice import finish
 from .expr import ALWAYS, AllOf, Expr, Never, Ref, Schema
-from .references import References, check_depth
+from .references import LateDynamicAnchor, References, check_depth
 from .report import Advice, Report, Status
+from .sharing import Sharing
 from .site import Location, Scope, Site
 from .values import parse_json, shown
 
@@ -33,6 +36,7 @@ def read(
     dialect: str | None = None,
     formats: bool = True,
     registry: referencing.Registry[Any] | None = None,
+    share: bool = True,
 ) -> Schema:
     """Read a JSON Schema (Python objects, or JSON text) of draft 2020-12, 2019-09, 7, 6 or 4.
 
@@ -41,11 +45,14 @@ def read(
     References lead inside the schema, to documents in `registry`, or to the metaschemas of the drafts; nothing is
     fetched.
 
+    Equal subschemas become one node, which bears the pointers of its first place; with `share=False` every place keeps
+    its own, for explaining what is wrong with a schema.
+
     Raises SchemaError (with pointer, keyword and remedy) for what the draft does not allow and for dangling references,
     PatternError for a wrong `pattern`, UnsupportedError for a dialect with unknown vocabularies, BudgetError for
     absurd sizes.
     """
-    return Reader(dialect, formats, registry).read(schema)
+    return _read(schema, lambda: Reader(dialect, formats, registry, share=share))
 
 
 def inspect(
@@ -59,20 +66,35 @@ def inspect(
 
     Raises SchemaError only where nothing can be listed: for text that is not JSON and a root that is no schema.
     """
-    reader = Reader(dialect, formats, registry, lenient=True)
-    reader.read(schema)
-    return reader.report()
+    return _read(schema, lambda: Reader(dialect, formats, registry, lenient=True)).report()
+
+
+def _read(schema: dict[str, Any] | bool | str, reader: Callable[[], Reader]) -> Schema:
+    contents = parse_json(schema) if isinstance(schema, str) else schema
+    if not isinstance(contents, (dict, bool)):
+        raise SchemaError(f"a schema must be an object or a boolean, not {shown(contents)}", pointer="")
+    try:
+        return reader().read(contents, index_later=True)
+    except LateDynamicAnchor:
+        return reader().read(contents, index_later=False)
 
 
 class Reader:
     """One reading of one schema; implements `site.Services` for the keyword readers."""
 
     def __init__(
-        self, dialect: str | None, formats: bool, registry: referencing.Registry[Any] | None, *, lenient: bool = False
+        self,
+        dialect: str | None,
+        formats: bool,
+        registry: referencing.Registry[Any] | None,
+        *,
+        lenient: bool = False,
+        share: bool = True,
     ) -> None:
         chosen = None if dialect is None else dialects.named(dialect)
         self.formats = formats
         self._lenient = lenient
+        self._sharing = Sharing() if share else None
         self._dialect = chosen or dialects.DRAFT2020
         self._references = References(registry, chosen)
         self._definitions: list[Expr] = []
@@ -82,38 +104,38 @@ class Reader:
         self._advice: list[Advice] = []
         self._root: Any = None
 
-    def read(self, schema: dict[str, Any] | bool | str) -> Schema:
-        contents = parse_json(schema) if isinstance(schema, str) else schema
-        if not isinstance(contents, (dict, bool)):
-            raise SchemaError(f"a schema must be an object or a boolean, not {shown(contents)}", pointer="")
+    def read(self, contents: dict[str, Any] | bool, *, index_later: bool) -> Schema:
         self._dialect = self._references.dialect_of(contents, self._dialect)
         self._root = contents
-        self._define(self._references.load(contents, "", self._dialect, ""), ())
+        self._define(self._references.load(contents, "", self._dialect, "", later=index_later), ())
         while self._pending:
             index, value, scope, at = self._pending.popleft()
             self._definitions[index] = self.schema(value, scope, at, 0)
-        return Schema(self._definitions[0], tuple(self._definitions), self.report)
+        return Schema(self._definitions[0], tuple(self._definitions), self._finish())
 
-    def report(self) -> Report:
-        return finish(self._dialect, self._root, self._notes, self._advice)
+    def _finish(self) -> Callable[[], Report]:
+        # Not a bound method: the documents and scopes of this reading need not live as long as the compiled grammar.
+        return partial(finish, self._dialect, self._root, self._notes, self._advice)
 
-    def schema(self, value: Any, scope: Scope, at: str, depth: int) -> Expr:
+    def no_schema(self, site: Site, value: Any, at: str) -> Expr:
+        keyword = at[len(site.at) + 1 :].partition("/")[0]
+        problem = f"a schema must be an object or a boolean, not {shown(value)}"
+        self._refuse(SchemaError(problem, pointer=at, keyword=keyword), at, keyword)
+        return ALWAYS
+
+    def schema(self, value: dict[str, Any] | bool, scope: Scope, at: str, depth: int) -> Expr:
         """The schema `value` at the pointer `at`, `depth` levels below its definition."""
         if value is True:
             return ALWAYS
         if value is False:
             return Never(at)
-        if not isinstance(value, dict):
-            keyword = next((part for part in reversed(at.split("/")[:-1]) if part in scope.dialect.positions), None)
-            raise SchemaError(
-                f"a schema must be an object or a boolean, not {shown(value)}", pointer=at, keyword=keyword
-            )
         if depth >= MAX_DEPTH:
             check_depth(at)
             return Ref(self._define(Location(value, at, scope.resource, scope.dialect), scope.bindings), at)
         if scope.dialect.id_keyword in value or "$schema" in value:
             scope = self._references.inside(scope, value, at)
-        return self._object(Site(self, value, scope, at, depth))
+        node = self._object(Site(self, value, scope, at, depth))
+        return node if self._sharing is None else self._sharing.one(node)
 
     def _object(self, site: Site) -> Expr:
         schema, dialect, notes = site.schema, site.scope.dialect, self._notes
@@ -159,6 +181,8 @@ class Reader:
         scope = site.scope
         index = scope.refs.get((keyword, reference))
         if index is None:
+            if keyword != "$ref":
+                self._references.index()
             location = self._references.lookup(scope, reference, at, keyword)
             if keyword != "$ref":
                 location = _dynamic(scope, location, "" if keyword == "$recursiveRef" else reference.partition("#")[2])

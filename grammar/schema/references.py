@@ -1,7 +1,7 @@
 """Where references lead: documents, embedded resources, anchors and dynamic scope.
 
 `referencing.Registry` holds the documents that the caller passes (and, from `jsonschema_specifications`, the
-metaschemas). What is inside a document is indexed here in one walk, since a schema compiler needs three things that
+metaschemas). What is inside a document is indexed here, since a schema compiler needs three things that
 `referencing` does not tell: the pointer and the draft of what a reference found, and the dynamic scope as a value to
 specialise definitions by. Malformed documents do no harm in the walk; their readers complain where it matters.
 """
@@ -9,18 +9,25 @@ specialise definitions by. Malformed documents do no harm in the walk; their rea
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 import referencing
 import referencing.exceptions
 
-from ..errors import BudgetError, SchemaError
+from ..errors import BudgetError, SchemaError, UnsupportedError
 from . import dialects
 from .site import Dialect, Location, Position, Resource, Scope
 from .values import pointer_token, shown
 
 MAX_POINTER = 30_000
+
+
+class LateDynamicAnchor(Exception):
+    """Dynamic anchors were found after scopes had been made without them: the reading must begin again, indexing
+    first.
+    """
 
 
 class References:
@@ -34,6 +41,7 @@ class References:
         self._embedded: dict[
             tuple[int, int], Resource
         ] = {}  # (schema object, resource around it) -> the resource it begins
+        self._waiting: Location | None = None
         self._dialects: dict[str, Dialect] = {}
         self._scopes: dict[tuple[int, int, tuple[tuple[str, int], ...]], Scope] = {}
 
@@ -57,8 +65,10 @@ class References:
 
     def inside(self, scope: Scope, schema: dict[str, Any], at: str) -> Scope:
         """The scope of a subschema: another one where it begins a resource or names its dialect."""
-        resource = self._embedded.get((id(schema), id(scope.resource)), scope.resource)
         dialect = self.dialect_of(schema, scope.dialect, at)
+        if schema is not scope.resource.contents and dialect.id_keyword in schema:
+            self.index()
+        resource = self._embedded.get((id(schema), id(scope.resource)), scope.resource)
         if resource is scope.resource and dialect is scope.dialect:
             return scope
         return self.scope(Location(schema, at, resource, dialect), scope.bindings)
@@ -80,6 +90,13 @@ class References:
             return found
         if lenient:
             return around
+        if "json-schema.org/draft-0" in uri:
+            raise UnsupportedError(
+                f"the dialect {uri!r} is not supported",
+                pointer=f"{at}/$schema",
+                keyword="$schema",
+                remedy="it was superseded by draft 4 in 2013: say dialect='4' if the schema is right in that, too",
+            )
         raise SchemaError(
             f"the dialect {uri!r} is unknown",
             pointer=f"{at}/$schema",
@@ -101,26 +118,41 @@ class References:
 
     # Documents
 
-    def load(self, contents: Any, uri: str, dialect: Dialect, prefix: str) -> Location:
-        """Index a document; `prefix` begins the pointers of everything in it ("" for the schema that was passed)."""
+    def load(self, contents: Any, uri: str, dialect: Dialect, prefix: str, *, later: bool = False) -> Location:
+        """Add a document; `prefix` begins the pointers of everything in it ("" for the schema that was passed).
+
+        Its identifiers are indexed at once, or with `later` only when a reference needs them: most schemas have none.
+        """
         document = Resource(uri, contents, prefix, dialect)
         self._resources.setdefault(uri, document)
-        queue: deque[Location] = deque([Location(contents, prefix, document, dialect)])
+        root = self._register(Location(contents, prefix, document, dialect))
+        if later and not document.dynamic:
+            self._waiting = root
+        else:
+            self._index(root)
+        return root
+
+    def index(self) -> None:
+        """Index the document that waits for it, if one does. Raises LateDynamicAnchor if scopes already read lacked
+        anchors.
+        """
+        root, self._waiting = self._waiting, None
+        if root is not None:
+            self._index(root)
+            if any(resource.dynamic for resource in self._resources.values()):
+                raise LateDynamicAnchor
+
+    def _index(self, root: Location) -> None:
+        queue: deque[Location] = deque([root])
         seen: set[tuple[int, int]] = set()
-        root: Location | None = None
         while queue:
-            location = self._register(queue.popleft())
-            root = root or location
+            location = queue.popleft()
             key = (id(location.contents), id(location.resource))
             if key not in seen and isinstance(location.contents, dict):
                 seen.add(key)
-                for keyword, position in _positions_in(location.contents, location.dialect):
-                    for child, at in _children(location.contents[keyword], position, f"{location.at}/{keyword}"):
-                        if isinstance(child, dict):
-                            check_depth(at)
-                            queue.append(Location(child, at, location.resource, location.dialect))
-        assert root is not None
-        return root
+                for child, at in subschemas(location.contents, location.dialect, location.at):
+                    check_depth(at)
+                    queue.append(self._register(Location(child, at, location.resource, location.dialect)))
 
     def _register(self, location: Location) -> Location:
         """Note the identifiers that a schema object declares; the location with the resource and dialect that hold
@@ -181,7 +213,8 @@ class References:
         except Exception as error:  # the caller's `retrieve`, or a document too malformed for the registry's own crawl
             failure = error
         if found is None:
-            from jsonschema_specifications import REGISTRY
+            # Late, since it reads files and few schemas need it.
+            from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
             found = REGISTRY.get(uri)
         if found is None:
@@ -197,6 +230,9 @@ class References:
 
     def _resource(self, uri: str, dialect: Dialect) -> Resource | None:
         known = self._resources.get(uri)
+        if known is None and self._waiting is not None:
+            self.index()
+            known = self._resources.get(uri)
         if known is not None:
             return known
         retrieved = self._retrieve(uri)
@@ -227,6 +263,8 @@ class References:
             return Location(resource.contents, resource.at, resource, resource.dialect)
         if fragment[0] == "/":
             return self._follow(resource, fragment, reference, at, keyword)
+        if fragment not in resource.names:
+            self.index()
         named = resource.names.get(fragment)
         if named is None:
             known = ", ".join(sorted(resource.names)[:5]) or "none"
@@ -248,19 +286,22 @@ class References:
             elif isinstance(here, (list, tuple)) and key.isascii() and key.isdigit() and int(key) < len(here):
                 here = here[int(key)]
             else:
-                where = place or "#"
-                raise SchemaError(
-                    f"{keyword} {reference!r} leads nowhere",
-                    pointer=at,
-                    keyword=keyword,
-                    remedy=f"there is no {key!r} in {where}",
-                )
+                raise _leads_nowhere(reference, resource, key, place, at, keyword)
             place = f"{place}/{pointer_token(key)}"
             if isinstance(here, dict):
                 if isinstance(here.get("$schema"), str):
                     dialect = self.dialect_of(here, dialect, place, lenient=True)
+                if dialect.id_keyword in here:
+                    self.index()
                 resource = self._embedded.get((id(here), id(resource)), resource)
         return Location(here, place, resource, dialect)
+
+
+def _leads_nowhere(reference: str, resource: Resource, key: str, place: str, at: str, keyword: str) -> SchemaError:
+    remedy = f"there is no {key!r} in {'#' + place if place[:1] in ('', '/') else place}"
+    if resource.at[:1] == "/" and reference[:1] == "#":
+        remedy += f"; the {resource.dialect.id_keyword} at #{resource.at} makes that the root of references"
+    return SchemaError(f"{keyword} {reference!r} leads nowhere", pointer=at, keyword=keyword, remedy=remedy)
 
 
 def check_depth(at: str) -> None:
@@ -282,8 +323,14 @@ def _join(base: str, reference: str, at: str) -> tuple[str, str]:
     return uri, fragment
 
 
-def _positions_in(schema: dict[str, Any], dialect: Dialect) -> list[tuple[str, Position]]:
-    return [(keyword, dialect.positions[keyword]) for keyword in schema if keyword in dialect.positions]
+def subschemas(schema: dict[str, Any], dialect: Dialect, at: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """The schema objects directly inside a schema object, with their pointers; whatever is malformed is passed over."""
+    for keyword, value in schema.items():
+        position = dialect.positions.get(keyword)
+        if position is not None:
+            for child, place in _children(value, position, f"{at}/{keyword}"):
+                if isinstance(child, dict):
+                    yield child, place
 
 
 def _children(value: Any, position: Position, at: str) -> list[tuple[Any, str]]:
