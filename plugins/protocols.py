@@ -22,6 +22,7 @@ __all__ = [
     "KVManager",
     "Logits",
     "LogitsProcessor",
+    "MaskFiller",
     "MaskRows",
     "Matcher",
     "Phase",
@@ -58,7 +59,7 @@ class CompiledGrammar(Protocol):
 
 
 class Compiler(Protocol):
-    """The engine's grammar compiler: what it offers a GrammarFrontend, and the batch call of the loop."""
+    """The engine's grammar compiler: what it offers a GrammarFrontend."""
 
     def json_schema(self, schema: Any, **options: Any) -> Any: ...
 
@@ -68,7 +69,11 @@ class Compiler(Protocol):
 
     def choice(self, values: Sequence[str], **options: Any) -> Any: ...
 
-    def fill_masks(self, matchers: Sequence[Any], rows: MaskRows, /) -> None:
+
+class MaskFiller(Protocol):
+    """Fills a batch of masks at once."""
+
+    def __call__(self, matchers: Sequence[Any], rows: MaskRows, /) -> object:
         """Row i of `rows`, uint32 [len(matchers), W], is filled for matcher i."""
         ...
 

@@ -92,6 +92,8 @@ class SamplingParams:
     `max_tokens=None` means up to the context's end. `logprobs` are natural logarithms under the model's raw
     distribution, before penalties, mask and temperature. `stop` strings end the output and are not part of it.
     `ignore_eos` goes on past the end token (for measurements; without effect under a grammar).
+    `stop_cuts_grammar`: stop strings end the output under a grammar too, where it may be incomplete then; else they
+    count for free text only.
 
     Raises SamplingError, which names option, value and range.
     """
@@ -111,6 +113,7 @@ class SamplingParams:
     logprobs: bool = False
     top_logprobs: int = 0
     ignore_eos: bool = False
+    stop_cuts_grammar: bool = False
     bias_pairs: tuple[tuple[int, float], ...] = field(init=False, repr=False, default=())
     stop_strings: tuple[str, ...] = field(init=False, repr=False, default=())
 
@@ -142,6 +145,7 @@ class SamplingParams:
         if self.top_logprobs and not self.logprobs:
             raise SamplingError("top_logprobs", self.top_logprobs, "0 unless logprobs is true")
         put("ignore_eos", _flag("ignore_eos", self.ignore_eos))
+        put("stop_cuts_grammar", _flag("stop_cuts_grammar", self.stop_cuts_grammar))
 
     @property
     def greedy(self) -> bool:

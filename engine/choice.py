@@ -1,0 +1,123 @@
+"""What the engine keeps for a request while it runs. Everything here belongs to the engine's thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from ..plugins.protocols import Matcher
+from ..samplers import SamplingParams
+from ..samplers.random import stream
+from .errors import RequestFault
+from .request import Event, GenerationRequest, OnEvent, TokenLogprob
+from .text import TextStream
+
+
+class Choice:
+    """One of a request's outputs: its tokens, and where it stands. Serves plugins as their Row and Job.
+
+    Tokens are computed from the left: `computed` of `prompt + output` are in the cache. That is all the state there is,
+    so a fresh prompt, a chunk of one, the next decode and the recomputation after a preemption are one case.
+    """
+
+    __slots__ = (
+        "arrived",
+        "budget",
+        "cached",
+        "computed",
+        "done",
+        "held_ids",
+        "held_logprobs",
+        "index",
+        "leader",
+        "matcher",
+        "output",
+        "owner",
+        "params",
+        "preemptions",
+        "prompt",
+        "sampled",
+        "sequence",
+        "stream",
+        "text",
+    )
+
+    def __init__(self, owner: ActiveRequest, index: int, matcher: Matcher | None, budget: int, seed: int) -> None:
+        self.owner = owner
+        self.index = index
+        self.params: SamplingParams = owner.request.params
+        self.prompt: Sequence[int] = owner.request.prompt
+        self.output: list[int] = []
+        self.matcher = matcher
+        self.budget = budget  # most tokens of output
+        self.stream = stream(seed, index)
+        # A stop string inside a value would cut it short, and under a grammar complete output is promised.
+        stops = self.params.stop_strings if matcher is None or self.params.stop_cuts_grammar else ()
+        self.text = TextStream(stops)
+        self.arrived = owner.arrived
+        self.leader: Choice | None = None
+        self.sequence: int | None = None
+        self.computed = 0
+        self.cached = 0
+        self.sampled = 0
+        self.preemptions = 0
+        self.done = False
+        self.held_ids: list[int] = []
+        self.held_logprobs: list[TokenLogprob] = []
+
+    @property
+    def request_id(self) -> str:
+        """The request's id."""
+        return self.owner.request.id
+
+    @property
+    def length(self) -> int:
+        """Tokens so far, prompt and output."""
+        return len(self.prompt) + len(self.output)
+
+    @property
+    def pending(self) -> int:
+        """Tokens that are not in the cache yet; 1 while decoding."""
+        return self.length - self.computed
+
+    def tokens(self, start: int = 0, stop: int | None = None) -> list[int]:
+        """A slice of prompt and output together."""
+        stop = self.length if stop is None else stop
+        split = len(self.prompt)
+        if start >= split:
+            return self.output[start - split : stop - split]
+        return [*self.prompt[start:stop], *self.output[: max(0, stop - split)]]
+
+    @property
+    def ready(self) -> bool:
+        """False while the choice had better wait for its leader, whose prompt it can share then."""
+        return self.leader is None or self.leader.done or bool(self.leader.output) or bool(self.output)
+
+
+class ActiveRequest:
+    """A request inside the engine: its choices, and the way back to whoever asked."""
+
+    def __init__(
+        self, request: GenerationRequest, on_event: OnEvent, matchers: Sequence[Matcher | None], budget: int, seed: int
+    ) -> None:
+        self.request = request
+        self.arrived = time.monotonic()
+        self._on_event: OnEvent | None = on_event
+        self.choices = tuple(Choice(self, i, matcher, budget, seed) for i, matcher in enumerate(matchers))
+        for choice in self.choices[1:]:
+            choice.leader = self.choices[0]
+
+    @property
+    def done(self) -> bool:
+        """True when no choice runs any more."""
+        return all(choice.done for choice in self.choices)
+
+    def emit(self, event: Event) -> None:
+        """Hand an event to the requester. Raises RequestFault if its callback does; it is not called again then."""
+        if self._on_event is None:
+            return
+        try:
+            self._on_event(event)
+        except Exception as error:
+            self._on_event = None
+            raise RequestFault(f"the request's callback raised {type(error).__name__}: {error}") from error

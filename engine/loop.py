@@ -1,0 +1,259 @@
+"""One step of the engine: admit, mask, compute, sample, commit, emit. Nothing here knows of threads or of model
+kinds."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..samplers import Fault, RowLogprobs, SamplerChain
+from .choice import ActiveRequest, Choice
+from .errors import EngineError, GrammarFault, ModelFault, PluginFault, RequestFault
+from .masking import Masks
+from .request import Event, Failed, Finished, FinishReason, TextDelta, TokenLogprob, TopLogprob, Usage
+from .scheduler import BatchScheduler, ChoiceTooBig, Work
+from .stats import Counters
+from .text import StopMatch
+from .tokenizer import TextTokenizer
+
+_LOG = logging.getLogger(__name__)
+
+
+class StepModel(Protocol):
+    """The runtime's model, as the loop sees it."""
+
+    def step(self, sequence_ids: Sequence[int], tokens: Sequence[Sequence[int]], /) -> NDArray[np.float32]:
+        """Compute chunks of tokens, one per sequence; float32 [sequences, V]: the logits after each chunk's end."""
+        ...
+
+
+class Loop:
+    """The engine's state and its step. Used by one thread. `ended` is called with the id of each request that is
+    over."""
+
+    def __init__(
+        self,
+        model: StepModel,
+        tokenizer: TextTokenizer,
+        scheduler: BatchScheduler,
+        chain: SamplerChain,
+        masks: Masks,
+        ended: Callable[[str], None] = lambda request_id: None,
+    ) -> None:
+        self._model = model
+        self._tokenizer = tokenizer
+        self._scheduler = scheduler
+        self._chain = chain
+        self._masks = masks
+        self._ends = frozenset(tokenizer.eos_ids)
+        self._ended = ended
+        self._requests: dict[str, ActiveRequest] = {}
+        self.counters = Counters()
+
+    @property
+    def idle(self) -> bool:
+        """True if no request is unfinished."""
+        return not self._requests
+
+    def add(self, active: ActiveRequest) -> None:
+        """A request enters the line."""
+        self._requests[active.request.id] = active
+        self.counters.requests += 1
+        for choice in active.choices:
+            fault = self._chain.start(choice)
+            if fault is not None:
+                self._fail(active, _as_error(fault))
+                return
+            self._scheduler.add(choice)
+
+    def cancel(self, request_id: str) -> None:
+        """End what is left of a request; one that is unknown or done is ignored."""
+        active = self._requests.get(request_id)
+        if active is not None:
+            for choice in active.choices:
+                if not choice.done:
+                    self._finish(choice, "cancelled")
+
+    def fail_all(self, error: Exception) -> None:
+        """Every request fails with `error`, and the cache is emptied."""
+        self._scheduler.clear()
+        for active in list(self._requests.values()):
+            self._fail(active, error)
+
+    def step(self) -> bool:
+        """Do one step; False if there was nothing to do. Whatever goes wrong in it ends requests, not the loop."""
+        try:
+            works = self._scheduler.plan()
+        except ChoiceTooBig as error:
+            self._fail(error.choice.owner, error)
+            return True
+        if not works:
+            return False
+        sampling = [work.choice for work in works if work.samples]
+        started = time.perf_counter()
+        masks = self._masks.prepare(sampling)
+        masked = time.perf_counter()
+        try:
+            logits = self._model.step([work.sequence for work in works], [work.tokens for work in works])
+        except Exception as error:
+            self._model_failed(error)
+            return True
+        computed = time.perf_counter()
+        self._scheduler.computed(works)
+        self._count(works)
+        for choice, fault in masks.faults:
+            self._fail(choice.owner, fault)
+        self._sample([i for i, work in enumerate(works) if work.samples], works, logits, masks.rows)
+        done = time.perf_counter()
+        self.counters.mask_seconds += masked - started
+        self.counters.model_seconds += computed - masked
+        self.counters.sample_seconds += done - computed
+        return True
+
+    def _count(self, works: Sequence[Work]) -> None:
+        counters = self.counters
+        counters.steps += 1
+        for work in works:
+            generated = 1 if work.samples and work.choice.output else 0
+            counters.decoded_tokens += generated
+            counters.prefilled_tokens += len(work.tokens) - generated
+
+    def _sample(
+        self, at: Sequence[int], works: Sequence[Work], logits: NDArray[np.float32], masks: NDArray[np.uint32] | None
+    ) -> None:
+        """Draw for the works at `at`, whose masks are the rows of `masks` in the same order, and commit."""
+        kept = [k for k, i in enumerate(at) if not works[i].choice.done]
+        if not kept:
+            return
+        choices = [works[at[k]].choice for k in kept]
+        rows = logits[[at[k] for k in kept]]
+        outcome = self._chain.run(rows, choices, masks if masks is None else masks[kept])
+        for i, choice in enumerate(choices):
+            if choice.done:  # another choice of its request failed just now
+                continue
+            fault = outcome.faults.get(i)
+            if fault is not None:
+                self._fail(choice.owner, _as_error(fault))
+                continue
+            try:
+                self._commit(choice, int(outcome.tokens[i]), outcome.logprobs.get(i))
+            except Exception as error:
+                self._fail(choice.owner, error if isinstance(error, EngineError) else _unexpected(error))
+
+    def _commit(self, choice: Choice, token: int, logprob: RowLogprobs | None) -> None:
+        """The token is the choice's next one."""
+        choice.sampled += 1
+        if token in self._ends and (choice.matcher is not None or not choice.params.ignore_eos):
+            # Under a grammar the mask has the end token only where the text is complete.
+            self._finish(choice, "stop")
+            return
+        if choice.matcher is not None:
+            _advance(choice, token)
+        choice.output.append(token)
+        choice.held_ids.append(token)
+        if logprob is not None:
+            choice.held_logprobs.append(self._describe(token, logprob))
+        text = choice.text.push(self._tokenizer.bytes_of(token))
+        if isinstance(text, StopMatch):
+            self._finish(choice, "stop", text=text.text, stop=text.stop)
+        elif choice.matcher is not None and self._masks.complete(choice):
+            self._finish(choice, "stop", text=text + choice.text.flush())
+        elif len(choice.output) >= choice.budget:
+            self._finish(choice, "length", text=text + choice.text.flush())
+        elif text:
+            self._emit(choice, text)
+
+    def _finish(self, choice: Choice, reason: FinishReason, *, text: str = "", stop: str | None = None) -> None:
+        """End a choice. Its events may raise RequestFault, which the caller turns into the request's failure."""
+        if not text and stop is None:
+            text = choice.text.flush()
+        self._leave(choice, keep=True)
+        owner = choice.owner
+        try:
+            if text or choice.held_ids:
+                self._emit(choice, text)
+            usage = Usage(len(choice.prompt), choice.sampled, choice.cached)
+            owner.emit(Finished(choice.index, reason, usage, stop))
+        except RequestFault as error:
+            self._fail(owner, error)
+        if owner.done and self._requests.pop(owner.request.id, None) is not None:
+            self._ended(owner.request.id)
+
+    def _emit(self, choice: Choice, text: str) -> None:
+        event: Event = TextDelta(choice.index, text, tuple(choice.held_logprobs), tuple(choice.held_ids))
+        choice.held_logprobs.clear()
+        choice.held_ids.clear()
+        choice.owner.emit(event)
+
+    def _fail(self, active: ActiveRequest, error: Exception) -> None:
+        """End a request with an error. Other requests do not notice."""
+        if self._requests.pop(active.request.id, None) is None:
+            return
+        self._ended(active.request.id)
+        self.counters.failed += 1
+        _LOG.info("request %s failed: %s", active.request.id, error)
+        for choice in active.choices:
+            if not choice.done:
+                self._leave(choice, keep=False)
+        try:
+            active.emit(Failed(error))
+        except RequestFault as fault:
+            _LOG.warning("request %s could not be told of its failure: %s", active.request.id, fault)
+
+    def _leave(self, choice: Choice, *, keep: bool) -> None:
+        choice.done = True
+        self._scheduler.drop(choice, keep=keep)
+        fault = self._chain.end(choice)
+        if fault is not None:
+            _LOG.warning("%s", _as_error(fault))
+
+    def _model_failed(self, error: Exception) -> None:
+        """The cache is in doubt now: whatever is in it goes, with the requests that are in the batch."""
+        _LOG.error("the model's step failed", exc_info=error)
+        fault = ModelFault(f"the model's step failed: {type(error).__name__}: {error}")
+        fault.__cause__ = error
+        owners = {choice.owner.request.id: choice.owner for choice in self._scheduler.running}
+        self._scheduler.clear()
+        for owner in owners.values():
+            self._fail(owner, fault)
+
+    def _describe(self, token: int, logprob: RowLogprobs) -> TokenLogprob:
+        top = tuple(TopLogprob(id_, *self._spell(id_), value) for id_, value in logprob.top)
+        return TokenLogprob(token, *self._spell(token), logprob.chosen, top)
+
+    def _spell(self, token: int) -> tuple[str, bytes]:
+        data = self._tokenizer.bytes_of(token)
+        return (data.decode("utf-8", "replace"), data) if data else (self._tokenizer.name(token), data)
+
+
+def _advance(choice: Choice, token: int) -> None:
+    """Tell the matcher. Raises GrammarFault if it does not take what its own mask allowed, or raises itself."""
+    assert choice.matcher is not None
+    try:
+        taken = choice.matcher.accept(token)
+    except Exception as error:
+        raise GrammarFault(f"the grammar's matcher raised {type(error).__name__}: {error}") from error
+    if not taken:
+        raise GrammarFault(f"the grammar's matcher refused token {token}, which its mask allowed")
+
+
+def _as_error(fault: Fault) -> EngineError:
+    detail = str(fault.error) or type(fault.error).__name__
+    error: EngineError
+    if fault.culprit is not None:
+        error = PluginFault(f"the plugin {fault.culprit!r} failed: {detail}", plugin=fault.culprit)
+    else:
+        error = RequestFault(detail)
+    error.__cause__ = fault.error
+    return error
+
+
+def _unexpected(error: Exception) -> RequestFault:
+    fault = RequestFault(f"the request failed in the engine: {type(error).__name__}: {error}")
+    fault.__cause__ = error
+    return fault

@@ -1,0 +1,104 @@
+"""Token masks for the choices of a step: the compiler's batch call, a row for everything else, and who is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..plugins.protocols import MaskFiller
+from ..samplers import masks as bits
+from .choice import Choice
+from .errors import GrammarFault
+
+
+@dataclass(slots=True)
+class StepMasks:
+    """`rows`: uint32 [choices, W] in the order asked for, None if every token is allowed everywhere. `faults`: whose
+    matcher raised; their rows allow nothing."""
+
+    rows: NDArray[np.uint32] | None
+    faults: list[tuple[Choice, GrammarFault]] = field(default_factory=list)
+
+
+class Masks:
+    """Fills masks.
+
+    `vocabulary_size`: V, the width of the logits. `tokens`: how many ids the tokenizer has; logits beyond them are
+    padding, and never drawn. `ends`: ids that end an output. `fill`: the compiler's batch call, for matchers of
+    `native` type.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        tokens: int,
+        ends: Sequence[int],
+        *,
+        fill: MaskFiller | None = None,
+        native: type | tuple[type, ...] = (),
+    ) -> None:
+        self._free = bits.pack(range(min(tokens, vocabulary_size)), vocabulary_size)
+        self._padded = tokens < vocabulary_size
+        self._ends = bits.pack([id_ for id_ in ends if id_ < vocabulary_size], vocabulary_size)
+        self._fill = fill
+        self._native = native
+        self._scratch = np.zeros((1, len(self._free)), np.uint32)
+
+    def prepare(self, choices: Sequence[Choice]) -> StepMasks:
+        """Rows for the tokens that are drawn next."""
+        at = [i for i, choice in enumerate(choices) if choice.matcher is not None]
+        if not at and not self._padded:
+            return StepMasks(None)
+        result = StepMasks(np.tile(self._free, (len(choices), 1)))
+        if at:
+            rows = self._rows(len(at))
+            faults = self._fill_rows([choices[i].matcher for i in at], rows)
+            assert result.rows is not None
+            result.rows[at] = rows
+            result.faults = [(choices[at[k]], fault) for k, fault in faults.items()]
+        return result
+
+    def complete(self, choice: Choice) -> bool:
+        """True if only an end token may follow, so that there is nothing left to ask the model. Raises GrammarFault."""
+        matcher = choice.matcher
+        if matcher is None:
+            return False
+        row = self._rows(1)
+        try:
+            if not matcher.is_accepting():
+                return False
+            matcher.fill_mask(row[0])
+        except Exception as error:
+            raise _fault(error) from error
+        return bool(bits.only(row, self._ends)[0])
+
+    def _rows(self, count: int) -> NDArray[np.uint32]:
+        if len(self._scratch) < count:
+            self._scratch = np.zeros((count, self._scratch.shape[1]), np.uint32)
+        return self._scratch[:count]
+
+    def _fill_rows(self, matchers: Sequence[Any], rows: NDArray[np.uint32]) -> dict[int, GrammarFault]:
+        if self._fill is not None and all(isinstance(matcher, self._native) for matcher in matchers):
+            # When it raises, the rows are filled one by one, to find the one at fault.
+            with suppress(Exception):
+                self._fill(matchers, rows)
+                return {}
+        faults = {}
+        for i, matcher in enumerate(matchers):
+            try:
+                matcher.fill_mask(rows[i])
+            except Exception as error:
+                rows[i] = 0
+                faults[i] = _fault(error)
+        return faults
+
+
+def _fault(error: Exception) -> GrammarFault:
+    fault = GrammarFault(f"the grammar's matcher raised {type(error).__name__}: {error}")
+    fault.__cause__ = error
+    return fault

@@ -1,0 +1,176 @@
+"""Who computes what in the next step: admission by pages, chunks of prompts beside decodes, preemption when pages run
+out.
+
+The mechanics are here; whom to admit and whom to put back is the policy's choice (plugins/protocols.py, Scheduler).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count, islice
+
+from ..plugins.protocols import KVManager, Scheduler
+from .choice import Choice
+from .errors import ContextLengthError
+
+_LOG = logging.getLogger(__name__)
+WINDOW = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """`tokens` of one choice to compute; `samples` where they are the last it has, so that the next one is drawn."""
+
+    choice: Choice
+    sequence: int
+    tokens: list[int]
+    samples: bool
+
+
+class BatchScheduler:
+    """The waiting line and the batch.
+
+    `max_batch` choices run at once, and a step computes at most `chunk` tokens. Decodes come first in a step and
+    prompts share what is left of it, so that a long prompt delays the running ones by no more than a chunk a step.
+    """
+
+    def __init__(self, policy: Scheduler, kv: KVManager, *, max_batch: int, chunk: int) -> None:
+        self._policy = policy
+        self._kv = kv
+        self._max_batch = max_batch
+        self._chunk = chunk
+        self._numbers = count(1)
+        self.waiting: deque[Choice] = deque()
+        self.running: list[Choice] = []
+        self.preempted = 0
+
+    def add(self, choice: Choice) -> None:
+        """Put a new choice at the end of the line."""
+        self.waiting.append(choice)
+
+    def drop(self, choice: Choice, *, keep: bool) -> None:
+        """A choice has ended, wherever it is. `keep`: its keys and values are sound, and may serve others."""
+        if choice.sequence is not None:
+            self.running.remove(choice)
+            sequence, choice.sequence = choice.sequence, None
+            self._kv.stop(sequence, keep=keep)
+        elif choice in self.waiting:
+            self.waiting.remove(choice)
+
+    def clear(self) -> None:
+        """Take every choice out of the batch and empty the cache, after a fault; the line stays."""
+        for choice in self.running:
+            choice.sequence = None
+        self.running.clear()
+        self._kv.clear()
+
+    def plan(self) -> list[Work]:
+        """The next step; empty if there is nothing to do.
+
+        Raises ContextLengthError if a choice does not fit even alone, which the check at submission rules out.
+        """
+        self._admit()
+        while True:
+            works, pages = self._share_out()
+            if self._kv.reserve(pages):
+                return works
+            # Rather than mend the plan, make it anew without the one that was put back.
+            self._preempt()
+
+    def computed(self, works: Sequence[Work]) -> None:
+        """The step was done: its tokens are in the cache."""
+        for work in works:
+            self._kv.extend(work.sequence, work.tokens)
+            work.choice.computed += len(work.tokens)
+
+    def _share_out(self) -> tuple[list[Work], int]:
+        """What each running choice computes next, and how many new pages that takes."""
+        works: list[Work] = []
+        budget, pages = self._chunk, 0
+        for choice in sorted(self.running, key=lambda choice: choice.pending > 1):
+            take = min(choice.pending, budget)
+            if take == 0 or choice.sequence is None:
+                continue
+            end = choice.computed + take
+            works.append(Work(choice, choice.sequence, choice.tokens(choice.computed, end), take == choice.pending))
+            budget -= take
+            pages += self._pages(end) - self._pages(choice.computed)
+        return works, pages
+
+    def _admit(self) -> None:
+        while len(self.running) < self._max_batch:
+            window = list(islice((choice for choice in self.waiting if choice.ready), WINDOW))
+            if not window:
+                return
+            at = self._ask("admit", len(window), 0, partial(self._policy.admit, window, tuple(self.running)))
+            if at is None and self.running:
+                return
+            # A policy that admits no one into an empty batch would stop the engine.
+            if not self._start(window[at or 0]):
+                return
+
+    def _start(self, choice: Choice) -> bool:
+        """Begin the choice's sequence if its tokens fit beside what the running ones are about to need."""
+        tokens = choice.tokens()
+        sequence = next(self._numbers)
+        shared = self._kv.start(sequence, tokens)
+        promised = sum(self._pages(other.length + 1) - self._pages(other.computed) for other in self.running)
+        need = self._pages(choice.length + 1) - self._pages(shared)
+        if not self._kv.reserve(need + promised):
+            self._kv.stop(sequence, keep=False)
+            if not self.running:
+                raise self._too_big(choice)
+            return False
+        self.waiting.remove(choice)
+        choice.sequence = sequence
+        choice.computed = shared
+        if not choice.preemptions:
+            choice.cached = min(shared, len(choice.prompt))
+        self.running.append(choice)
+        return True
+
+    def _preempt(self) -> None:
+        """Put one running choice back at the head of the line. It keeps its tokens, its matcher and its text."""
+        if len(self.running) < 2:
+            raise self._too_big(self.running[0])
+        last = len(self.running) - 1
+        at = self._ask("preempt", len(self.running), last, partial(self._policy.preempt, tuple(self.running)))
+        choice = self.running.pop(last if at is None else at)
+        assert choice.sequence is not None
+        self._kv.stop(choice.sequence, keep=False)
+        choice.sequence = None
+        choice.computed = 0
+        choice.preemptions += 1
+        self.preempted += 1
+        self.waiting.appendleft(choice)
+
+    def _ask(self, what: str, count: int, instead: int, question: Callable[[], int | None]) -> int | None:
+        """The policy's answer, an index below `count` or None; where it is neither, `instead`."""
+        try:
+            answer = question()
+        except Exception:
+            _LOG.exception("the scheduler %r raised in %s; first come first served instead", self._policy.name, what)
+            return instead
+        if answer is None or (isinstance(answer, int) and 0 <= answer < count):
+            return answer
+        _LOG.error("the scheduler %r answered %r in %s, not below %d", self._policy.name, answer, what, count)
+        return instead
+
+    def _pages(self, length: int) -> int:
+        return -(-length // self._kv.page_size)
+
+    def _too_big(self, choice: Choice) -> ChoiceTooBig:
+        limit = self._kv.total_pages * self._kv.page_size
+        return ChoiceTooBig(choice, f"{choice.length} tokens do not fit in the cache of {limit}", limit=limit)
+
+
+class ChoiceTooBig(ContextLengthError):
+    """`choice` does not fit even alone."""
+
+    def __init__(self, choice: Choice, message: str, *, limit: int) -> None:
+        self.choice = choice
+        super().__init__(message, limit=limit, remedy="give the engine more kv_tokens")

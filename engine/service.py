@@ -1,0 +1,260 @@
+"""The engine as a service: a thread that steps the loop, and a door for every other thread."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from ..plugins import Plugins
+from ..plugins.protocols import CompiledGrammar, KVCache, MaskFiller, Matcher
+from ..samplers import SamplerChain
+from ..samplers.random import fresh_seed
+from .choice import ActiveRequest
+from .config import EngineConfig
+from .errors import BusyError, ClosedError, ContextLengthError, EngineError, RequestError
+from .loop import Loop, StepModel
+from .masking import Masks
+from .request import GenerationRequest, OnEvent
+from .scheduler import BatchScheduler
+from .stats import Stats
+from .tokenizer import TextTokenizer
+
+_LOG = logging.getLogger(__name__)
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a service runs: made by `assembly.open_parts` from a configuration, or put together by a test.
+
+    `vocabulary_size`: V, the width of the logits. `context_length`: tokens that one sequence may hold. `compiler`: the
+    grammar compiler, None where no request is constrained. `native_matcher`: the type of matcher that `fill_masks`
+    takes.
+    """
+
+    name: str
+    model: StepModel
+    cache: KVCache
+    tokenizer: TextTokenizer
+    plugins: Plugins
+    vocabulary_size: int
+    context_length: int
+    compiler: Any = None
+    fill_masks: MaskFiller | None = None
+    native_matcher: type | tuple[type, ...] = ()
+
+
+class EngineService:
+    """Continuous batching behind three calls: `submit`, `cancel`, `close`. All methods may be called from any
+    thread."""
+
+    def __init__(
+        self, config: EngineConfig | None = None, *, progress: Progress | None = None, parts: Parts | None = None
+    ) -> None:
+        """Open the model that `config` names, or run `parts`; then start the engine's thread.
+
+        `progress` is called with a stage and the share of it that is done. Raises ConfigError, PluginError,
+        TokenizerError, and the runtime's errors.
+        """
+        self.config = config or EngineConfig()
+        if parts is None:
+            from .assembly import open_parts
+
+            parts = open_parts(self.config, progress)
+        self._parts = parts
+        self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._open: set[str] = set()
+        self._closed = False
+        self._loop, self._scheduler = _build(self.config, parts, self._ended)
+        self._free_pages = parts.cache.free_pages
+        self._thread = threading.Thread(target=self._run, name="slipcast-engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def model_name(self) -> str:
+        """The model, as requests name it."""
+        return self._parts.name
+
+    @property
+    def tokenizer(self) -> TextTokenizer:
+        """The model's tokenizer."""
+        return self._parts.tokenizer
+
+    @property
+    def compiler(self) -> Any:
+        """The grammar compiler over the model's vocabulary; thread-safe."""
+        return self._parts.compiler
+
+    @property
+    def plugins(self) -> Plugins:
+        """The active plugins."""
+        return self._parts.plugins
+
+    @property
+    def context_length(self) -> int:
+        """Tokens that prompt and output of one request may have together."""
+        return min(self._parts.context_length, self._parts.cache.total_pages * self._parts.cache.page_size)
+
+    def compile(self, kind: str, source: Any = None, options: Mapping[str, Any] | None = None) -> CompiledGrammar:
+        """A grammar, by the front end for `kind` ("json_schema", "json_object", "regex", "choice", or a plugin's).
+
+        In the caller's thread, so that it never holds up the batch. Raises GrammarError for the source, PluginError for
+        an unknown kind.
+        """
+        grammar = self._parts.plugins.grammar_frontend(kind)(source, options or {}, self._parts.compiler)
+        if not isinstance(grammar, CompiledGrammar):
+            raise EngineError(f"the front end for {kind!r} returned {type(grammar).__name__}, not a compiled grammar")
+        return grammar
+
+    def submit(self, request: GenerationRequest, on_event: OnEvent, /) -> str:
+        """Put a request in the line; its id. `on_event` is called from the engine's thread and should return at once.
+
+        Raises RequestError and SamplingError for what the model cannot do, GrammarError from the grammar's matcher,
+        BusyError if the line is full, ClosedError.
+        """
+        budget = self._check(request)
+        params = request.params
+        matchers = [_matcher(request.grammar) for _ in range(params.n)]
+        seed = fresh_seed() if params.seed is None else params.seed
+        active = ActiveRequest(request, on_event, matchers, budget, seed)
+        with self._lock:
+            if self._closed:
+                raise ClosedError("the engine is closed")
+            if request.id in self._open:
+                raise RequestError(f"a request with the id {request.id!r} is running", param="id")
+            if len(self._open) >= self.config.max_waiting + self.config.limits.max_batch:
+                raise BusyError(f"{len(self._open)} requests are waiting or running", remedy="try again later")
+            self._open.add(request.id)
+            self._inbox.put(lambda: self._loop.add(active))
+        return request.id
+
+    def cancel(self, request_id: str, /) -> None:
+        """End a request early: its unfinished choices get Finished("cancelled"). An unknown or ended one is ignored."""
+        with self._lock:
+            if not self._closed:
+                self._inbox.put(lambda: self._loop.cancel(request_id))
+
+    def stats(self) -> Stats:
+        """Counters and times so far."""
+        scheduler = self._scheduler
+        return Stats(
+            **asdict(self._loop.counters),
+            preemptions=scheduler.preempted,
+            running=len(scheduler.running),
+            waiting=len(scheduler.waiting),
+            free_pages=self._free_pages,
+            total_pages=self._parts.cache.total_pages,
+        )
+
+    def close(self) -> None:
+        """Stop the thread. Requests that still run fail with ClosedError. Closing twice is harmless."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._inbox.put(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check(self, request: GenerationRequest) -> int:
+        """The most tokens that each choice may have. Raises RequestError and SamplingError."""
+        size = self._parts.vocabulary_size
+        wrong = next((token for token in request.prompt if not 0 <= token < size), None)
+        if wrong is not None:
+            raise RequestError(f"the prompt holds {wrong}, not a token id below {size}", param="prompt")
+        request.params.check_vocabulary(self._parts.tokenizer.size)
+        limit, prompt, asked = self.context_length, len(request.prompt), request.params.max_tokens
+        if prompt >= limit:
+            raise ContextLengthError(
+                f"the prompt has {prompt} tokens, and the context holds {limit} with the output",
+                limit=limit,
+                param="prompt",
+                remedy="shorten it",
+            )
+        if asked is not None and prompt + asked > limit:
+            raise ContextLengthError(
+                f"{prompt} tokens of prompt and max_tokens {asked} exceed the context of {limit}",
+                limit=limit,
+                param="max_tokens",
+                remedy=f"ask for at most {limit - prompt}",
+            )
+        return asked or limit - prompt
+
+    def _ended(self, request_id: str) -> None:
+        with self._lock:
+            self._open.discard(request_id)
+
+    def _run(self) -> None:
+        error: EngineError = ClosedError("the engine was closed")
+        try:
+            self._serve()
+        except BaseException as cause:
+            _LOG.exception("the engine's thread ended")
+            error = EngineError(f"the engine's thread ended: {type(cause).__name__}: {cause}")
+        finally:
+            with self._lock:
+                self._closed = True
+            while True:
+                try:
+                    task = self._inbox.get_nowait()
+                except queue.Empty:
+                    break
+                if task is not None:
+                    task()
+            self._loop.fail_all(error)
+
+    def _serve(self) -> None:
+        """Until closed: take what came in, do a step; sleep while there is nothing to do."""
+        busy = False
+        while True:
+            try:
+                task = self._inbox.get_nowait() if busy else self._inbox.get()
+                if task is None:
+                    return
+                task()
+                busy = True
+                continue
+            except queue.Empty:
+                pass
+            try:
+                busy = self._loop.step()
+                self._free_pages = self._parts.cache.free_pages
+            except Exception as cause:
+                # A fault of the engine itself. What runs is in doubt; who comes after is served again.
+                _LOG.exception("a step failed")
+                self._loop.fail_all(EngineError(f"a step of the engine failed: {type(cause).__name__}: {cause}"))
+                busy = False
+
+
+def _matcher(grammar: CompiledGrammar | None) -> Matcher | None:
+    return None if grammar is None else grammar.matcher()
+
+
+def _build(config: EngineConfig, parts: Parts, ended: Callable[[str], None]) -> tuple[Loop, BatchScheduler]:
+    """Ask the plugins once for everything, and put the loop together from their answers."""
+    plugins, limits = parts.plugins, config.limits
+    chain = SamplerChain(plugins.logits_processors(parts.vocabulary_size), plugins.sampler(config.sampler))
+    scheduler = BatchScheduler(
+        plugins.scheduler(config.scheduler),
+        plugins.kv_manager(config.kv_manager, parts.cache),
+        max_batch=limits.max_batch,
+        chunk=limits.prefill_chunk,
+    )
+    masks = Masks(
+        parts.vocabulary_size,
+        parts.tokenizer.size,
+        parts.tokenizer.eos_ids,
+        fill=parts.fill_masks,
+        native=parts.native_matcher,
+    )
+    return Loop(parts.model, parts.tokenizer, scheduler, chain, masks, ended), scheduler

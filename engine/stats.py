@@ -1,0 +1,40 @@
+"""What the engine counts and measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Counters:
+    """Running totals of a loop; times in seconds of wall clock. `decoded_tokens` were computed one by one, after a
+    prompt;
+    `prefilled_tokens` in chunks, recomputation after preemption included."""
+
+    requests: int = 0
+    failed: int = 0
+    steps: int = 0
+    prefilled_tokens: int = 0
+    decoded_tokens: int = 0
+    mask_seconds: float = 0.0
+    model_seconds: float = 0.0
+    sample_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """A snapshot: the counters, and what is in the engine at the moment."""
+
+    requests: int
+    failed: int
+    steps: int
+    prefilled_tokens: int
+    decoded_tokens: int
+    mask_seconds: float
+    model_seconds: float
+    sample_seconds: float
+    preemptions: int
+    running: int
+    waiting: int
+    free_pages: int
+    total_pages: int
