@@ -23,6 +23,7 @@ from .api.errors import ModelNotFoundError, from_validation
 from .api.templates import ChatTemplate
 from .errors import RequestError
 from .request import Event, Failed, Finished, GenerationRequest, OnEvent, TextDelta
+from .stats import Stats
 
 Piece = TypeVar("Piece")
 PieceOut = TypeVar("PieceOut", covariant=True)
@@ -68,14 +69,6 @@ class Tokenizer(Protocol):
     def eos_text(self) -> str: ...
 
 
-class Compiler(Protocol):
-    """What a chat needs of the grammar compiler."""
-
-    def json_object(self) -> Any: ...
-
-    def json_schema(self, schema: Any, /, **options: Any) -> Any: ...
-
-
 class Service(Protocol):
     """What a chat needs of the engine's service."""
 
@@ -86,11 +79,15 @@ class Service(Protocol):
     def tokenizer(self) -> Tokenizer: ...
 
     @property
-    def compiler(self) -> Compiler: ...
+    def compiler(self) -> Any: ...
+
+    def compile(self, kind: str, source: Any, options: Mapping[str, Any], /) -> CompiledGrammar: ...
 
     def submit(self, request: GenerationRequest, on_event: OnEvent, /) -> Any: ...
 
     def cancel(self, request_id: str, /) -> Any: ...
+
+    def stats(self) -> Stats: ...
 
     def close(self) -> None: ...
 
@@ -151,7 +148,8 @@ def prepare(service: Service, template: ChatTemplate, body: wire.ChatCompletionR
     params = sampling(body)
     params.check_vocabulary(service.tokenizer.size)
     prompt = tuple(service.tokenizer.encode(template.render(body.messages), bos=True))
-    grammar = compile_format(service.compiler, body.response_format)
+    source = grammar_source(body.response_format)
+    grammar = None if source is None else service.compile(*source)
     request = GenerationRequest(prompt=prompt, params=params, grammar=grammar)
     return PreparedChat(body=body, request=request, model=service.model_name, created=int(time.time()))
 
@@ -167,16 +165,17 @@ def sampling(body: wire.ChatCompletionRequest) -> SamplingParams:
     return SamplingParams(**given, max_tokens=body.token_limit)
 
 
-def compile_format(compiler: Compiler, wanted: wire.ResponseFormat | None) -> CompiledGrammar | None:
-    """The grammar that `response_format` asks for, None for free text."""
-    grammar: CompiledGrammar | None = None
+def grammar_source(wanted: wire.ResponseFormat | None) -> tuple[str, Any, Mapping[str, Any]] | None:
+    """Kind, source and options of the grammar that `response_format` asks for, for EngineService.compile; None for
+    free text.
+    """
     if isinstance(wanted, wire.JsonSchemaResponseFormat):
         chosen = wanted.json_schema
         options = {name: value for name in GRAMMAR_OPTIONS if (value := getattr(chosen, name)) is not None}
-        grammar = compiler.json_schema(chosen.schema_, **options)
-    elif isinstance(wanted, wire.JsonObjectFormat):
-        grammar = compiler.json_object() if wanted.schema_ is None else compiler.json_schema(wanted.schema_)
-    return grammar
+        return "json_schema", chosen.schema_, options
+    if isinstance(wanted, wire.JsonObjectFormat):
+        return ("json_object", None, {}) if wanted.schema_ is None else ("json_schema", wanted.schema_, {})
+    return None
 
 
 # ---------------------------------------------------------------------------------------------------- events to answers
@@ -255,16 +254,15 @@ class ChunkAssembler:
         return self._envelope([choice], usage=None)
 
     def _envelope(self, choices: list[wire.ChunkChoice], *, usage: wire.Usage | None) -> wire.ChatCompletionChunk:
-        # A field that is set is written: clients that asked for usage expect the key, null, in every other chunk.
-        counts = {"usage": usage} if self._prepared.body.includes_usage else {}
-        return wire.ChatCompletionChunk(
+        chunk = wire.ChatCompletionChunk(
             id=self._prepared.id,
             object="chat.completion.chunk",
             created=self._prepared.created,
             model=self._prepared.model,
             choices=choices,
-            **counts,
         )
+        # A field that is set is written: clients that asked for usage expect the key, null, in every other chunk.
+        return chunk.model_copy(update={"usage": usage}) if self._prepared.body.includes_usage else chunk
 
 
 class CompletionAssembler:

@@ -8,13 +8,12 @@ and exit code 2.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
-from ..grammar.errors import GrammarError, VocabularyError
-from ..samplers.errors import SamplingError
 from .errors import EngineError
 
 BAD_INPUT = 2
@@ -32,27 +31,32 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0, 2 for bad input, 130 when interrupted, 1 for a fault of slipcast
-    itself.
-    """
+    """Run one command; returns its exit code, see `main_guard`."""
     options = build_parser().parse_args(arguments)
+    return main_guard(lambda: int(options.run(options)), traceback=options.traceback)
+
+
+def main_guard(work: Callable[[], int], *, traceback: bool = False) -> int:
+    """Run a program, its errors told in one line on stderr: exit code 2 for bad input, 130 when interrupted, 1 for
+    a fault of ours.
+
+    With `traceback` a fault is raised instead.
+    """
     try:
-        code: int = options.run(options)
+        return work()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has left, as `head` does; closing stderr keeps the interpreter from saying so at
-        # exit.
-        sys.stderr.close()
+        # The reader of our output has left, as `head` does; without a stdout the interpreter does not complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (EngineError, GrammarError, VocabularyError, SamplingError, OSError) as error:
-        return complain(error)
     except Exception as error:
-        if options.traceback:
+        if isinstance(error, expected_errors()):
+            return complain(error)
+        if traceback:
             raise
         sys.stderr.write(f"slipcast: unexpected {type(error).__name__}: {one_line(error)} (--traceback shows where)\n")
         return UNEXPECTED
-    return code
 
 
 def build_parser() -> Parser:
@@ -134,6 +138,15 @@ def _later(module: str, function: str = "run") -> Callable[[argparse.Namespace],
         return code
 
     return run
+
+
+def expected_errors() -> tuple[type[Exception], ...]:
+    """The errors that are about what was given, not about slipcast. Imported late: most runs need none of them."""
+    from ..grammar.errors import GrammarError, VocabularyError
+    from ..plugins.errors import PluginError
+    from ..samplers.errors import SamplingError
+
+    return (EngineError, GrammarError, VocabularyError, PluginError, SamplingError, OSError)
 
 
 def complain(error: Exception) -> int:

@@ -19,9 +19,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from ..grammar.errors import GrammarError
-from ..samplers import SamplingError
-from .cli import complain
+from .cli import complain, expected_errors
 from .cli_terminal import ProgressBars, open_template, read_text
 from .engine import Engine
 from .errors import EngineError
@@ -82,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
             try:
                 if not handle(conversation, line.strip()):
                     break
-            except (EngineError, GrammarError, SamplingError, OSError) as error:
+            except expected_errors() as error:
                 complain(error)
             except KeyboardInterrupt:
                 if not interactive:

@@ -18,11 +18,12 @@ from typing import Any, Generic, Literal, Self, TypeVar, Unpack, overload
 from . import chat
 from .api.templates import ChatTemplate
 from .api.types import ChatCompletion, ChatCompletionChunk, ChatCompletionParams, ChatCompletionRequest
-from .chat import Assembler, ChunkAssembler, Compiler, CompletionAssembler, Piece, PreparedChat, Run, Service
+from .chat import Assembler, ChunkAssembler, CompletionAssembler, Piece, PreparedChat, Run, Service
 from .config import EngineConfig, Mode
 from .errors import ConfigError
 from .request import Event, GenerationRequest
 from .service import EngineService
+from .stats import Stats
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 CompletionsT = TypeVar("CompletionsT")
@@ -144,9 +145,13 @@ class _Open:
         return self.service.model_name
 
     @property
-    def compiler(self) -> Compiler:
+    def compiler(self) -> Any:
         """The grammar compiler for this model's vocabulary; its cache is the one that requests use."""
         return self.service.compiler
+
+    def stats(self) -> Stats:
+        """Counters and times of the engine so far, as tokens decoded and seconds spent on masks."""
+        return self.service.stats()
 
     def prepare(self, body: ChatCompletionRequest) -> PreparedChat:
         """What to submit for a request. Blocking: compiles the grammar. Raises the typed errors of chat.prepare."""

@@ -7,7 +7,7 @@ the real service runs its own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from slipcast.engine.request import (
@@ -67,40 +67,28 @@ class FakeGrammar:
         raise NotImplementedError
 
 
-class FakeCompiler:
-    """Remembers what it was asked to compile, or raises `refusal`."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, Any, dict[str, Any]]] = []
-        self.refusal: Exception | None = None
-
-    def _compile(self, kind: str, source: Any, options: dict[str, Any]) -> FakeGrammar:
-        self.asked.append((kind, source, options))
-        if self.refusal is not None:
-            raise self.refusal
-        return FakeGrammar()
-
-    def json_object(self, **options: Any) -> FakeGrammar:
-        return self._compile("json_object", None, options)
-
-    def json_schema(self, schema: Any, **options: Any) -> FakeGrammar:
-        return self._compile("json_schema", schema, options)
-
-
 class FakeService:
-    """`requests` and `cancelled` hold what was asked of it; `idle` is set while no request runs."""
+    """Remembers what was asked of it; `refusal` and `grammar_refusal` are raised by `submit` and `compile` if set."""
 
     model_name = "fake"
 
     def __init__(self, script: Script | None = None) -> None:
         self.script = script or words("Hel", "lo")
         self.tokenizer = FakeTokenizer()
-        self.compiler = FakeCompiler()
+        self.compiler = None
+        self.compiled: list[tuple[str, Any, dict[str, Any]]] = []
+        self.grammar_refusal: Exception | None = None
         self.requests: list[GenerationRequest] = []
         self.cancelled: list[str] = []
         self.was_cancelled = threading.Event()
         self.refusal: Exception | None = None
         self.closed = False
+
+    def compile(self, kind: str, source: Any, options: Mapping[str, Any]) -> FakeGrammar:
+        self.compiled.append((kind, source, dict(options)))
+        if self.grammar_refusal is not None:
+            raise self.grammar_refusal
+        return FakeGrammar()
 
     def submit(self, request: GenerationRequest, on_event: OnEvent) -> None:
         if self.refusal is not None:

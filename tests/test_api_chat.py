@@ -139,7 +139,7 @@ class City(BaseModel):
 )
 def test_response_format_is_compiled(engine: Engine, service: FakeService, wanted: Any, compiled: Any) -> None:
     engine.chat.completions.create(messages=HELLO, response_format=wanted)
-    assert service.compiler.asked == ([] if compiled is None else [compiled])
+    assert service.compiled == ([] if compiled is None else [compiled])
     assert (service.requests[0].grammar is None) == (compiled is None)
 
 

@@ -150,7 +150,7 @@ def test_unknown_paths_and_methods(address: str) -> None:
 def test_a_bad_schema_is_told_with_keyword_and_pointer(
     address: str, service: FakeService, error: GrammarError, code: str
 ) -> None:
-    service.compiler.refusal = error
+    service.grammar_refusal = error
     for stream in (False, True):
         told = refused(post(address, {"messages": HELLO, "response_format": SCHEMA, "stream": stream}), 400)
         assert (told["code"], told["param"]) == (code, "response_format")
@@ -228,7 +228,7 @@ def test_bad_requests_leave_a_running_stream_alone(address: str, service: FakeSe
     service.script = words("Hel", "lo", gate=gate)
     stream = client.chat.completions.create(model="fake", messages=HELLO, stream=True)
     assert next(stream).choices[0].delta.role == "assistant"
-    service.compiler.refusal = SchemaError("unknown type 'strin'", pointer="/type", keyword="type")
+    service.grammar_refusal = SchemaError("unknown type 'strin'", pointer="/type", keyword="type")
     for _ in range(20):
         refused(post(address, {"messages": HELLO, "response_format": SCHEMA}), 400)
     gate.set()

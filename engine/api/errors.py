@@ -71,6 +71,8 @@ ANSWERS: Mapping[type[BaseException], Answer] = {
     engine.ModelFault: Answer(500, SERVER, "model_fault"),
     engine.EngineError: Answer(500, SERVER, "engine_error"),
 }
+# What the engine calls otherwise than the wire does.
+WIRE_NAMES: Mapping[str | None, str] = {"prompt": "messages"}
 UNEXPECTED = Answer(500, SERVER, "internal_error")
 
 
@@ -84,6 +86,7 @@ def body_for(error: BaseException) -> ErrorBody:
     answer = answer_for(error)
     message = "an unexpected error ended this request" if answer is UNEXPECTED else described(error)
     param = getattr(error, "param", None) or getattr(error, "option", None) or answer.param
+    param = WIRE_NAMES.get(param, param)
     return ErrorBody(error=ErrorDetail(message=message, type=answer.type, param=param, code=answer.code))
 
 

@@ -1,0 +1,153 @@
+"""The command line's manners: bad input is one line that says what, where and what to do, with exit code 2."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from slipcast.engine import cli
+
+
+def slipcast(*arguments: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", "import sys; from slipcast.engine.cli import main; sys.exit(main())", *arguments]
+    return subprocess.run(program, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def refused(*arguments: str, stdin: str = "") -> str:
+    """The one line that a refused command says."""
+    done = slipcast(*arguments, stdin=stdin)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("slipcast: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "COMMAND"),
+        (("dance",), "dance"),
+        (("schema",), "ACTION"),
+        (("schema", "check"), "FILE"),
+        (("schema", "sample", "x.json", "-n", "many"), "many"),
+        (("schema", "check", "x.json", "--order", "random"), "random"),
+        (("serve", "--port", "99999"), "99999"),
+        (("serve", "--mode", "fast"), "fast"),
+        (("chat", "--temperature", "hot"), "hot"),
+    ],
+)
+def test_bad_arguments(arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(arguments)
+    assert left.value.code == 2
+    line = capsys.readouterr().err
+    assert said in line
+    assert line.count("\n") == 1
+    assert "--help" in line
+
+
+def test_help_does_not_wait_for_the_runtime() -> None:
+    program = "import sys; from slipcast.engine.cli import build_parser; build_parser(); sys.exit('tvm' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_missing_files(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    assert missing in refused("schema", "check", missing)
+    assert missing in refused("chat", "--model", missing + ".gguf")
+    assert missing in refused("serve", "--port", "0", "--model", missing + ".gguf")
+    assert missing in refused("chat", "--chat-template", missing)
+
+
+def test_a_file_that_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"GGUF\x03\x00\x00\x00")
+    assert str(path) in refused("chat", "--model", str(path))
+
+
+def test_a_taken_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        line = refused("serve", "--port", port)
+    assert port in line
+    assert "in use" in line
+    assert "--port" in line
+
+
+def test_an_unknown_host() -> None:
+    assert "no.such.host.invalid" in refused("serve", "--host", "no.such.host.invalid")
+
+
+def test_an_unexpected_error_has_no_traceback_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> int:
+        raise ZeroDivisionError("division\nby zero")
+
+    assert cli.main_guard(fail) == 1
+    assert (
+        capsys.readouterr().err
+        == "slipcast: unexpected ZeroDivisionError: division by zero (--traceback shows where)\n"
+    )
+    with pytest.raises(ZeroDivisionError):
+        cli.main_guard(fail, traceback=True)
+
+
+BAD_SCHEMAS = [
+    ("{", "line 1"),
+    ("", "line 1"),
+    ('{"type": "strin"}', "#/type"),
+    ('{"type": "object", "properties": {"a": {"minLength": "x"}}}', "#/properties/a/minLength"),
+    ('{"$ref": "#/$defs/missing"}', "$ref"),
+    ('{"pattern": "("}', "pattern"),
+    ('{"enum": []}', "enum"),
+    ("7", "schema"),
+]
+
+
+@pytest.mark.parametrize(("schema", "said"), BAD_SCHEMAS)
+def test_a_bad_schema_is_one_line(schema: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "schema.json"
+    path.write_text(schema)
+    assert said in refused("schema", "check", str(path))
+    assert said in refused("schema", "sample", "-", stdin=schema)
+
+
+SCHEMA = {
+    "type": "object",
+    "title": "Point",
+    "properties": {"x": {"type": "integer", "minimum": 0, "maximum": 9}, "tag": {"enum": ["a", "b"]}},
+    "required": ["x"],
+    "additionalProperties": False,
+}
+
+
+def test_check_says_what_is_enforced() -> None:
+    done = slipcast("schema", "check", "-", stdin=json.dumps(SCHEMA))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["enforced", "#/properties/x/maximum"] in [line[:2] for line in lines]
+    assert ["annotation", "#/title"] in [line[:2] for line in lines]
+    assert lines[-1][0] == "ok:"
+
+
+def test_check_as_json() -> None:
+    done = slipcast("schema", "check", "--json", "-", stdin=json.dumps(SCHEMA))
+    report = json.loads(done.stdout)
+    assert report["dialect"] == "2020-12"
+    assert {"/title", "/required"} <= {entry["pointer"] for entry in report["entries"]}
+
+
+def test_samples_are_valid_and_repeatable() -> None:
+    import jsonschema
+
+    runs = [slipcast("schema", "sample", "-", "-n", "8", "--seed", "3", stdin=json.dumps(SCHEMA)) for _ in range(2)]
+    assert [run.returncode for run in runs] == [0, 0]
+    assert runs[0].stdout == runs[1].stdout
+    values = [json.loads(line) for line in runs[0].stdout.splitlines()]
+    assert len(values) == 8
+    for value in values:
+        jsonschema.validate(value, SCHEMA)
