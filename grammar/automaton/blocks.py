@@ -1,0 +1,162 @@
+"""Rows for the inside of a character: templates flattened into arrays, so that a whole character is made at a time.
+
+The targets of a state's classes differ from state to state; the shape of the bytes does not. A `Block` is that shape as
+arrays: making its rows is a few array operations, however many rows they are. Blocks of equal shape are one object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..regular.charset import CharSet
+from .specs import Spelling
+from .spelling import Span, Template, template
+
+_SPARSE_UP_TO: Final = 24
+_EAGER_NODES: Final = 64
+_SMALL_LEAD: Final = 16
+
+Int16s = npt.NDArray[np.int16]
+Indexes = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Block:
+    """Nodes of a template that lead to the same classes. Those of dense rows come first.
+
+    Values index a vector: 0, then the targets of the classes, then the block's own rows.
+    """
+
+    classes: int
+    dense: Int16s  # [dense nodes, 256]
+    edge_byte: npt.NDArray[np.int32]
+    edge_value: Int16s
+    starts: npt.NDArray[np.int32]  # per sparse node, the offset of its edges
+    counts: npt.NDArray[np.int32]
+    node_classes: tuple[tuple[int, ...], ...]
+    utf8: Indexes  # nodes that read continuation bytes
+
+    @property
+    def nodes(self) -> int:
+        return len(self.node_classes)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A block as a template uses it: for these of its classes; made `lazily`, or at once with the state's row."""
+
+    block: Block
+    classes: tuple[int, ...]
+    lazily: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Layout:
+    """A template ready to be made into rows.
+
+    `root` indexes a vector: 0, then the targets of all classes, then the rows of `entries` (group, node of its block).
+    `bytes` are the places where it is not 0, and `loops` the classes of bytes (`codes.byte_class`) of each class.
+    """
+
+    root: Int16s
+    bytes: npt.NDArray[np.int32]
+    groups: tuple[Group, ...]
+    entries: tuple[tuple[int, int], ...]
+    loops: tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def layout(partition: tuple[CharSet, ...], spelling: Spelling) -> Layout:
+    """The rows that a state with these classes needs, the targets left open."""
+    shape = template(partition, spelling)
+    groups: list[Group] = []
+    entries: list[tuple[int, int]] = []
+    place: dict[int, int] = {}
+    for used, nodes in _grouped(shape):
+        block, index = _block(shape, nodes, used)
+        groups.append(Group(block, used, (len(nodes) == 1 and len(used) > 1) or block.nodes > _EAGER_NODES))
+        for node in nodes:
+            place[node] = 1 + len(partition) + len(entries)
+            entries.append((len(groups) - 1, index[node]))
+    root = np.zeros(256, np.int16)
+    for first, last, child in shape.root:
+        root[first : last + 1] = place[child] if child >= 0 else 1 + ~child
+    used_bytes = np.flatnonzero(root).astype(np.int32)
+    return Layout(root, used_bytes, tuple(groups), tuple(entries), tuple(loop_classes(chars) for chars in partition))
+
+
+def loop_classes(chars: CharSet) -> int:
+    """The classes of bytes (`codes.byte_class`) of characters that stand for themselves; 0x80 and above all or not."""
+    plain = chars.ascii & ~(1 << 0x22 | 1 << 0x5C)
+    high = len(chars.wide) == 2 and chars.wide == ((0x80, 0xD7FF), (0xE000, 0x10FFFF))
+    return plain >> 32 & (1 << 95) - 1 | high << 95 | (plain >> 127) << 100
+
+
+def _grouped(shape: Template) -> list[tuple[tuple[int, ...], list[int]]]:
+    """Children of the root that share a block: all that lead to the same classes, unless one is big or an escape.
+
+    Those of several classes differ from state to state and are made lazily, each on its own.
+    """
+    members: dict[tuple[tuple[int, ...], int], list[int]] = {}
+    for node in dict.fromkeys(child for _, _, child in shape.root if child >= 0):
+        used = tuple(sorted(shape.classes(node)))
+        alone = len(used) > 1 and (node == shape.escape or len(_closure(shape, [node])) > _SMALL_LEAD)
+        alone = alone or len(_closure(shape, [node])) > _EAGER_NODES
+        members.setdefault((used, node if alone else -1), []).append(node)
+    return [(used, nodes) for (used, _), nodes in members.items()]
+
+
+def _closure(shape: Template, nodes: list[int]) -> list[int]:
+    seen = dict.fromkeys(nodes)
+    queue = list(nodes)
+    for node in queue:
+        for _, _, child in shape.nodes[node]:
+            if child >= 0 and child not in seen:
+                seen[child] = None
+                queue.append(child)
+    return sorted(seen)
+
+
+def _block(shape: Template, nodes: list[int], used: tuple[int, ...]) -> tuple[Block, dict[int, int]]:
+    """The block of the nodes below `nodes`, and where each node is in it."""
+    closure = _closure(shape, nodes)
+    closure.sort(key=lambda node: _width(shape.nodes[node]) <= _SPARSE_UP_TO)
+    index = {node: i for i, node in enumerate(closure)}
+    local = {~c: 1 + i for i, c in enumerate(used)}
+    spans = tuple(
+        tuple((a, b, local[c] if c < 0 else 1 + len(used) + index[c]) for a, b, c in shape.nodes[node])
+        for node in closure
+    )
+    node_classes = tuple(tuple(used.index(c) for c in sorted(shape.classes(node))) for node in closure)
+    return _flattened(spans, node_classes, len(used)), index
+
+
+def _width(spans: tuple[Span, ...]) -> int:
+    return sum(last - first + 1 for first, last, _ in spans)
+
+
+@lru_cache(maxsize=4096)
+def _flattened(nodes: tuple[tuple[Span, ...], ...], node_classes: tuple[tuple[int, ...], ...], classes: int) -> Block:
+    wide = sum(_width(spans) > _SPARSE_UP_TO for spans in nodes)
+    dense = np.zeros((wide, 256), np.int16)
+    for i, spans in enumerate(nodes[:wide]):
+        for first, last, value in spans:
+            dense[i, first : last + 1] = value
+    edges = [[(byte, value) for a, b, value in spans for byte in range(a, b + 1)] for spans in nodes[wide:]]
+    counts = np.array([len(part) for part in edges], np.int32)
+    flat = np.array([edge for part in edges for edge in part], np.int32).reshape(-1, 2)
+    return Block(
+        classes,
+        dense,
+        np.ascontiguousarray(flat[:, 0]),
+        flat[:, 1].astype(np.int16),
+        (np.cumsum(counts) - counts).astype(np.int32),
+        counts,
+        node_classes,
+        np.array([i for i, spans in enumerate(nodes) if spans[0][0] >= 0x80], np.intp),
+    )

@@ -1,0 +1,119 @@
+"""Which rows read a string: the free body, a choice of words, a pattern, or several of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ..regular.dfa import Dfa
+from ..regular.language import Language
+from ..regular.words import finite_words, words_dfa
+from .codes import BIG
+from .products import Part
+from .strings import ProductRows, StringRows, closing_value
+from .trie import Base, WordRows
+
+Bounds = tuple[int, int | None]
+LabelOf = Callable[[int], int]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Sorted:
+    """The parts of a string position: single words with their tags, and languages that are not lists of words."""
+
+    words: dict[str, int]
+    languages: dict[Language, int]
+
+    @property
+    def bounds(self) -> set[Bounds]:
+        return {(language.low, language.high) for language in self.languages}
+
+    def words_within(self, low: int, high: int | None) -> bool:
+        return all(low <= len(word) <= (BIG if high is None else high) for word in self.words)
+
+
+class Bodies:
+    """Chooses the rows of string positions."""
+
+    def __init__(self, strings: StringRows) -> None:
+        self.strings = strings
+        self._choices: dict[tuple[tuple[tuple[str, int], ...], int], int] = {}
+
+    def start(self, parts: Iterable[tuple[Language, int]], label_of: LabelOf) -> tuple[int, int, int]:
+        """The row after the opening quote, with the least and greatest length that the frame's counter must check."""
+        given = _sorted(parts)
+        low, high = 0, None
+        # one bound for all is a counter beside the state; bounds that differ become states
+        common = len(given.bounds) <= 1
+        if given.bounds and common:
+            low, high = next(iter(given.bounds))
+            common = given.words_within(low, high)
+        if common and all(language.dfa.universal(_start(language.dfa)) for language in given.languages):
+            free = 0
+            for tags in given.languages.values():
+                free |= tags
+            row = self._choice(given.words, free, label_of)
+        else:
+            if not common:
+                low, high = 0, None
+            row = self._product(given, common, label_of)
+        return row, low, BIG if high is None else high
+
+    def _choice(self, words: dict[str, int], free: int, label_of: LabelOf) -> int:
+        """A list of words, each with its tags; `free` are the tags of any other string, if it may come."""
+        body = self.strings.body(label_of(free)) if free else 0
+        labelled = tuple((word, label_of(words[word] | free)) for word in sorted(words) if words[word] & ~free)
+        if not labelled and free:
+            return body
+        row = self._choices.get((labelled, body))
+        if row is None:
+            rows = WordRows(
+                self.strings.tables,
+                self.strings.chars.spelling,
+                [word for word, _ in labelled],
+                [closing_value(label) for _, label in labelled],
+                Base(body, body) if free else None,
+            )
+            row = self._choices[labelled, body] = rows.root
+        return row
+
+    def _product(self, given: _Sorted, common: bool, label_of: LabelOf) -> int:
+        tags_of: dict[Dfa, int] = {}
+        by_tags: dict[int, list[str]] = {}
+        for word, tags in given.words.items():
+            by_tags.setdefault(tags, []).append(word)
+        for tags, words in by_tags.items():
+            tags_of[words_dfa(words)] = tags
+        for language, tags in given.languages.items():
+            dfa = language.dfa if common else language.unbounded().dfa
+            if dfa.start is not None:
+                tags_of[dfa] = tags_of.get(dfa, 0) | tags
+        parts = tuple(Part(dfa, tags) for dfa, tags in tags_of.items())
+        if len(parts) == 1:
+            only = parts[0]
+            return self.strings.language(only.dfa, label_of(only.tags)).row(_start(only.dfa))
+        return ProductRows(self.strings, parts, label_of).start()
+
+
+def _sorted(parts: Iterable[tuple[Language, int]]) -> _Sorted:
+    words: dict[str, int] = {}
+    languages: dict[Language, int] = {}
+    for language, tags in parts:
+        listed = finite_words(language.dfa)
+        if listed is None:
+            normal = language.normal()
+            if normal.dfa.start is not None:
+                languages[normal] = languages.get(normal, 0) | tags
+        else:
+            high = BIG if language.high is None else language.high
+            for word in listed:
+                if language.low <= len(word) <= high:
+                    words[word] = words.get(word, 0) | tags
+    return _Sorted(words, languages)
+
+
+def _start(dfa: Dfa) -> int:
+    start = dfa.start
+    if start is None:
+        raise ValueError(f"the language of {dfa.name} is empty")
+    return start

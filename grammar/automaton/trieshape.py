@@ -1,0 +1,78 @@
+"""The trie of a sorted list of words, over code points, as flat lists: the shape alone, no rows yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TrieShape:
+    """Nodes are numbered so that a word's own part is consecutive: most nodes have just the next one below them.
+
+    char        code point that leads to each node (node 0 is the root, 0)
+    lengths     how many nodes each word adds, in order; node 0 belongs to none
+    ends        the node of each word
+    branches    further children of a node, besides `node + 1` where that is its child
+    paths       for each word the nodes, from the root on, that it shares with the word before it
+    """
+
+    char: npt.NDArray[np.int32]
+    lengths: list[int]
+    ends: list[int]
+    branches: dict[int, list[int]]
+    paths: list[list[int]]
+
+    @property
+    def size(self) -> int:
+        return len(self.char)
+
+    def has_next(self) -> npt.NDArray[np.bool_]:
+        """For each node whether `node + 1` is its child."""
+        found = np.ones(self.size, np.bool_)
+        firsts = np.cumsum([1, *self.lengths])
+        found[firsts - 1] = False
+        return found
+
+
+def trie_shape(words: Sequence[str]) -> TrieShape:
+    """`words` sorted by code point and distinct. The work is one comparison a word, besides copying its text."""
+    path = [0]
+    pieces = ["\0"]
+    lengths: list[int] = []
+    ends: list[int] = []
+    branches: dict[int, list[int]] = {}
+    paths: list[list[int]] = []
+    size = 1
+    previous = ""
+    for word in words:
+        common = _common(previous, word)
+        own = len(word) - common
+        paths.append(path[: common + 1])
+        if own:
+            branches.setdefault(path[common], []).append(size)
+            pieces.append(word[common:])
+            path[common + 1 :] = range(size, size + own)
+            size += own
+        else:
+            del path[common + 1 :]
+        lengths.append(own)
+        ends.append(path[-1])
+        previous = word
+    text = "".join(pieces)
+    char = np.frombuffer(text.encode("utf-32-le"), np.int32)
+    return TrieShape(char, lengths, ends, branches, paths)
+
+
+def _common(a: str, b: str) -> int:
+    if b.startswith(a):
+        return len(a)
+    count = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        count += 1
+    return count

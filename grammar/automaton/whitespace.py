@@ -1,0 +1,116 @@
+"""White space and punctuation as rows: bounded runs, the spaced form, and pretty printing with its depth."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from .codes import ARRAY_CLOSE, EDGE_SHIFT, ITEM_NEXT
+from .specs import Whitespace
+from .tables import Tables
+
+SPACES: Final = (0x20, 0x0A, 0x0D, 0x09)
+COMMA, COLON = 0x2C, 0x3A
+SPACE, NEWLINE = 0x20, 0x0A
+
+
+class Spacing:
+    """Rows for what stands between tokens of a text, after one whitespace mode."""
+
+    def __init__(self, tables: Tables, whitespace: Whitespace) -> None:
+        self.tables = tables
+        self.mode = whitespace.mode
+        self.indent = whitespace.indent
+        self.longest = whitespace.longest if whitespace.mode == "bounded" else 0
+        self._after: dict[tuple[bool, bool, int], int] = {}
+
+    # ---- bounded runs
+
+    def lead(self, row: int) -> None:
+        """Lets a run of white space come before `row`, which is dense and has no edges for it.
+
+        Each row of the run is the row itself but for where a further space leads. Does nothing in the other modes.
+        """
+        count = self.longest
+        if not count:
+            return
+        tables = self.tables
+        first = tables.sparse(count)
+        tables.rows[row, list(SPACES)] = first
+        offset = tables.add_edges(4 * count)
+        tables.edge_byte[offset : offset + 4 * count] = SPACES * count
+        following = tables.edge_next[offset : offset + 4 * count].reshape(count, 4)
+        following[:] = np.arange(first + 1, first + count + 1, dtype=np.int32)[:, None]
+        following[-1] = 0
+        tables.form[first : first + count, 0] = row + 1
+        tables.form[first : first + count, 1] = (offset + 4 * np.arange(count)) << EDGE_SHIFT | 4
+
+    def runs(self, edges: list[tuple[int, int]]) -> int:
+        """A row with these edges (byte, value), white space before them as the mode has it between tokens."""
+        return int(self.run_block(np.array([edges], np.int32))[0])
+
+    def run_block(self, edges: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """Many such rows at once: `edges` [rows, edges a row, 2] of (byte, value); returns the rows' numbers."""
+        tables = self.tables
+        rows, width = edges.shape[0], edges.shape[1]
+        steps = self.longest + 1
+        spaces = len(SPACES) if self.longest else 0
+        first = tables.sparse(rows * steps)
+        size = rows * steps * (width + spaces)
+        offset = tables.add_edges(size)
+        byte = tables.edge_byte[offset : offset + size].reshape(rows, steps, width + spaces)
+        after = tables.edge_next[offset : offset + size].reshape(rows, steps, width + spaces)
+        byte[:, :, :width] = edges[:, None, :, 0]
+        after[:, :, :width] = edges[:, None, :, 1]
+        if spaces:
+            byte[:, :, width:] = SPACES
+            number = np.arange(first, first + rows * steps, dtype=np.int32).reshape(rows, steps)
+            after[:, :-1, width:] = number[:, 1:, None]
+            after[:, -1, width:] = 0
+        packed = (offset + (width + spaces) * np.arange(rows * steps)) << EDGE_SHIFT | width + spaces
+        tables.form[first : first + rows * steps, 1] = packed
+        return np.arange(first, first + rows * steps, steps, dtype=np.int32)
+
+    # ---- fixed text
+
+    def edge(self, text: bytes, last: int) -> tuple[int, int]:
+        """An edge (byte, value) into a chain of rows that reads `text`; its last byte has the value `last`."""
+        value = last
+        for byte in reversed(text[1:]):
+            row = self.tables.sparse()
+            self.tables.set_sparse(row, 0, [(byte, value)])
+            value = row
+        return text[0], value
+
+    def line(self, depth: int) -> bytes:
+        """A line break and the indentation of a level (pretty mode)."""
+        return b"\n" + b" " * (self.indent * depth)
+
+    # ---- arrays
+
+    def after_item(self, may_continue: bool, may_close: bool, depth: int = 0) -> int:
+        """The row after an array's item: a comma (label ITEM_NEXT, with the space that the mode puts there), or `]`.
+
+        `depth` is the level of the items (pretty mode only). Raises ValueError if neither may come.
+        """
+        if not may_continue and not may_close:
+            raise ValueError("after an item either a comma or the bracket must be able to come")
+        key = (may_continue, may_close, depth if self.mode == "pretty" else 0)
+        row = self._after.get(key)
+        if row is None:
+            row = self._after[key] = self._after_item(may_continue, may_close, depth)
+        return row
+
+    def _after_item(self, may_continue: bool, may_close: bool, depth: int) -> int:
+        comma, close = b",", b"]"
+        if self.mode == "spaced":
+            comma = b", "
+        elif self.mode == "pretty":
+            comma += self.line(depth)
+            close = self.line(depth - 1) + close
+        edges = [self.edge(comma, -(ITEM_NEXT + 1))] if may_continue else []
+        if may_close:
+            edges.append(self.edge(close, -(ARRAY_CLOSE + 1)))
+        return self.runs(edges)
