@@ -1,7 +1,7 @@
 """The compiled runtime: a model file in, logits out.
 
-`resolve_model` finds or fetches the file, `load_model` maps it and compiles or loads its library, `LoadedModel.step` runs
-any mix of prefill chunks and decodes over the sequences of its `KVCache`.
+`resolve_model` finds or fetches the file, `load_model` maps it and compiles or loads its library, `LoadedModel.step`
+runs any mix of prefill chunks and decodes over the sequences of its `KVCache`.
 """
 
 from __future__ import annotations

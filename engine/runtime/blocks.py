@@ -120,8 +120,8 @@ def _q6_k(raw: Bytes) -> Floats:
     block = _blocks(raw, 210)
     low = block[:, :, :128].reshape(*block.shape[:2], 2, 2, 32)
     low = np.stack([low & 15, low >> 4], axis=3)  # [..., half, nibble, pair, 32]
-    high = block[:, :, 128:192].reshape(*block.shape[:2], 2, 1, 32)
-    high = high >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & 3
+    pairs = block[:, :, 128:192].reshape(*block.shape[:2], 2, 1, 32)
+    high: Bytes = (pairs >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & 3).astype(np.uint8)
     values = low.reshape(*block.shape[:2], 2, 4, 32) | high << 4
     scales = np.ascontiguousarray(block[:, :, 192:208]).view(np.int8).astype(np.float32)
     centred = values.reshape(*block.shape[:2], 16, 16).astype(np.float32) - 32

@@ -38,8 +38,8 @@ class ModelConfig:
 class TokenizerSpec:
     """The tokenizer as the model file stores it; building one is not the runtime's business.
 
-    `model` is GGUF's name of the algorithm ("gpt2": byte-level BPE, "llama": SentencePiece), `pre` of the pre-tokenizer.
-    `token_types` follow GGUF: 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte.
+    `model` is GGUF's name of the algorithm ("gpt2": byte-level BPE, "llama": SentencePiece), `pre` that of the
+    pre-tokenizer. `token_types` follow GGUF: 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte.
     """
 
     model: str

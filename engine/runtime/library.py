@@ -1,4 +1,4 @@
-"""Compiling a model's library, and finding it again: a folder of the cache, keyed by everything that shapes the library.
+"""Compiling a model's library, and finding it again: a folder of the cache, keyed by everything that shapes it.
 
     plan, target, sizes -> IRModule (llama.py) -> executable (TVM) -> object files -> shared library, by a plain linker
 
@@ -77,11 +77,14 @@ def open_library(
         return found
     progress(_STAGE, 0.0)
     try:
-        module, names = build_module(plan, INSTRUCTION_SETS[target.instruction_set], max_rows=max_rows, max_batch=max_batch)
+        module, names = build_module(
+            plan, INSTRUCTION_SETS[target.instruction_set], max_rows=max_rows, max_batch=max_batch
+        )
         progress(_STAGE, 0.1)
         executable = tvm.compile(module, target=tvm.target.Target(target.description()))
     except Exception as error:  # TVM's errors have no common base
-        raise CompileError(f"the model could not be compiled for {target.cpu or 'this machine'}: {last_line(error)}") from error
+        where = target.cpu or "the baseline CPU"
+        raise CompileError(f"the model could not be compiled for {where}: {last_line(error)}") from error
     progress(_STAGE, 0.7)
     path = linker()
     kept = path is not None and _keep(executable, names, place, path)

@@ -1,4 +1,4 @@
-"""The llama architecture as a Relax module over the CPU kernels: one function, `step`, for any mix of prefill and decode.
+"""The llama architecture as a Relax module over the CPU kernels: one `step` for any mix of prefill and decode.
 
 Eight calls a layer: norm, fused projection, attention, conversion, output projection with residual, norm, gated unit,
 down projection with residual. Parameters are named by `parameter_names`, in the order in which the library takes them.
@@ -24,7 +24,20 @@ from .kernels.linear import GatedUnit, Linear
 from .kernels.rows import Activation
 from .plan import LayerPlan, Matrix, ModelPlan
 
-Kernel = Norm | Convert | Embed | Linear | GatedUnit | Attention | SplitRotary | Append | Merge | CopyPage | Compact | ReadBack
+Kernel = (
+    Norm
+    | Convert
+    | Embed
+    | Linear
+    | GatedUnit
+    | Attention
+    | SplitRotary
+    | Append
+    | Merge
+    | CopyPage
+    | Compact
+    | ReadBack
+)
 
 _NO_PARAMETERS = {"param_mode": "none", "effect_mode": "none"}
 _PACKED_PARAMETERS = {"param_mode": "packed", "effect_mode": "none"}
@@ -51,7 +64,7 @@ class Kernels:
         return Tensor(_expr=relax.BlockBuilder.current().emit(call))
 
 
-class LlamaLayer(nn.Module):
+class LlamaLayer(nn.Module):  # type: ignore[misc]  # TVM has no type information
     def __init__(self, plan: ModelPlan, layer: LayerPlan, index: int, kernels: Kernels) -> None:
         self._plan, self._layer, self._index, self._kernels = plan, layer, index, kernels
         self.qkv, self.output = _weights(layer.qkv), _weights(layer.output)
@@ -88,8 +101,8 @@ class LlamaLayer(nn.Module):
         return Tensor(_expr=relax.BlockBuilder.current().emit(call))
 
 
-class LlamaModel(nn.Module):
-    """Entry points: `step(ids, last, cache)` gives logits of the rows `last`; `create_cache(...)` makes the KV cache."""
+class LlamaModel(nn.Module):  # type: ignore[misc]  # TVM has no type information
+    """`step(ids, last, cache)` gives the logits of the rows `last`; `create_cache(...)` makes the KV cache."""
 
     def __init__(self, plan: ModelPlan, kernels: Kernels) -> None:
         self._plan, self._kernels = plan, kernels
@@ -114,7 +127,13 @@ class LlamaModel(nn.Module):
         return kernels.call(project, [weights, normed], (last.shape[0], plan.logits.rows), "float32"), cache
 
     def create_cache(
-        self, max_batch: tirx.Var, max_tokens: tirx.Var, max_chunk: tirx.Var, page_size: tirx.Var, sliding: tirx.Var, table: Tensor
+        self,
+        max_batch: tirx.Var,
+        max_tokens: tirx.Var,
+        max_chunk: tirx.Var,
+        page_size: tirx.Var,
+        sliding: tirx.Var,
+        table: Tensor,
     ) -> PagedKVCache:
         sizes = [max_batch, max_tokens, max_chunk, page_size, sliding]
         return PagedKVCache(_expr=_create_cache(self._plan, self._kernels, sizes, table), _name="cache")

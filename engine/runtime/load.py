@@ -36,14 +36,15 @@ def load_model(
     """Open a GGUF file, compile or load its library, and put its weights into memory.
 
     `max_batch` sequences and `prefill_chunk` tokens fit in a step, `max_context` tokens in a sequence (None: what the
-    model was made for; more is cut to that). The KV cache holds `max_batch` full sequences, or as many tokens as half of
-    the available memory takes. `threads` None takes the cores that are free while loading, unless TVM_NUM_THREADS says
-    otherwise; TVM fixes the number at the first step of the process. `progress(stage, share)` hears of slow stages.
+    model was made for; more is cut to that). The KV cache holds `max_batch` full sequences, or as many tokens as half
+    of the available memory takes. `threads` None takes the cores that are free while loading, unless TVM_NUM_THREADS
+    says otherwise; TVM fixes the number at the first step of the process. `progress(stage, share)` hears of it.
 
     Raises ModelError (a file that is missing, damaged or not supported, too little memory, a failed compilation) and
     ConfigError (a size below 1).
     """
-    for name, value in (("max_batch", max_batch), ("prefill_chunk", prefill_chunk), ("max_context", max_context), ("threads", threads)):
+    sizes = {"max_batch": max_batch, "prefill_chunk": prefill_chunk, "max_context": max_context, "threads": threads}
+    for name, value in sizes.items():
         if value is not None and value < 1:
             raise ConfigError(f"{name} is {value} and must be at least 1", key=name)
     since = LoadSample.take()
@@ -69,8 +70,8 @@ def load_model(
     elif _THREADS not in os.environ:
         os.environ[_THREADS] = str(free_threads(since))
     return LoadedModel(
-        file, plan.config, library.machine, weights, max_batch=max_batch, max_context=context, prefill_chunk=prefill_chunk,
-        pages=pages,
+        file, plan.config, library.machine, weights, max_batch=max_batch, max_context=context,
+        prefill_chunk=prefill_chunk, pages=pages,
     )  # fmt: skip
 
 
@@ -92,5 +93,6 @@ def _page_count(file: GgufFile, context: int, max_batch: int, token_bytes: int) 
         return wanted
     pages = min(wanted, int(memory * _CACHE_SHARE) // (token_bytes * PAGE))
     if pages < 1:
-        raise ModelError(f"{file.path}: no memory is left for the KV cache", path=file.path, remedy="use a smaller model")
+        what = f"{file.path}: no memory is left for the KV cache"
+        raise ModelError(what, path=file.path, remedy="use a smaller model")
     return pages

@@ -24,13 +24,13 @@ Int32s = npt.NDArray[np.int32]
 class LoadedModel:
     """Steps a model. Not thread-safe: one thread at a time may step it or change its cache. Made by `load_model`.
 
-    `config` has the dimensions, `metadata` all keys of the file, `tokenizer_spec` its tokenizer; `kv` holds the sequences.
-    A step takes at most `max_batch` sequences and `prefill_chunk` tokens, a sequence at most `max_context` tokens.
+    `config` has the dimensions, `metadata` all keys of the file, `tokenizer_spec` its tokenizer; `kv` holds the
+    sequences. A step takes at most `max_batch` sequences and `prefill_chunk` tokens, a sequence at most `max_context`.
     """
 
     def __init__(
-        self, file: GgufFile, config: ModelConfig, machine: Any, weights: Sequence[Any], *, max_batch: int, max_context: int,
-        prefill_chunk: int, pages: int,
+        self, file: GgufFile, config: ModelConfig, machine: Any, weights: Sequence[Any], *, max_batch: int,
+        max_context: int, prefill_chunk: int, pages: int,
     ) -> None:  # fmt: skip
         self.config = config
         self.metadata: Mapping[str, Any] = file.metadata
@@ -56,7 +56,8 @@ class LoadedModel:
         lengths = [len(chunk) for chunk in tokens]
         self.kv.begin(sequence_ids, lengths)
         try:
-            logits = self._run(as_tensor(aligned_copy(ids)), as_tensor(aligned_copy(last)), self._cache, self._weights)[0]
+            inputs = as_tensor(aligned_copy(ids)), as_tensor(aligned_copy(last))
+            logits = self._run(*inputs, self._cache, self._weights)[0]
         except BaseException as error:
             self.kv.end()
             for sequence, length in zip(sequence_ids, lengths, strict=True):
@@ -91,4 +92,3 @@ class LoadedModel:
             wrong = int(ids.min() if ids.min() < 0 else ids.max())
             raise StepError(f"the token {wrong} is outside the vocabulary of {self.config.vocab_size}")
         return ids.astype(np.int32), np.cumsum(lengths, dtype=np.int32) - np.int32(1)
-

@@ -1,7 +1,7 @@
 """From GGUF's row-major blocks to the interleaved layouts of the kernels (kernels/formats.py).
 
-Formats that the kernels know are repacked bit by bit: only 4-byte words move. Others are decoded to float32 and quantised
-to q8_0, whose error is far below that of the formats concerned (4 to 6 bits).
+Formats that the kernels know are repacked bit by bit: only 4-byte words move. Others are decoded to float32 and
+quantised to q8_0, whose error is far below that of the formats concerned (4 to 6 bits).
 """
 
 from __future__ import annotations

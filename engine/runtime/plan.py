@@ -16,8 +16,8 @@ from .config import ModelConfig, read_config
 from .gguf import GgufFile
 from .packing import GROUP, NATIVE, packed_format
 
-# How the tensors of a matrix are arranged: one under the other; the same with query and key heads reordered; or in turns
-# of 32 rows each.
+# How the tensors of a matrix are arranged: one under the other; the same with query and key heads reordered; or in
+# turns of 32 rows each.
 Arrangement = Literal["stacked", "heads", "turns"]
 
 

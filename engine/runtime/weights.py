@@ -65,7 +65,8 @@ def _pack_matrix(file: GgufFile, plan: ModelPlan, matrix: Matrix, memory: Bytes)
         return
     start = 0
     for i, tensor in enumerate(tensors):
-        data = _heads_in_halves(tensor, plan.config.head_dim) if matrix.arrangement == "heads" and i < 2 else tensor.data
+        rotated = matrix.arrangement == "heads" and i < 2  # queries and keys, not values
+        data = _heads_in_halves(tensor, plan.config.head_dim) if rotated else tensor.data
         end = start + -(-len(data) // GROUP)
         pack(data, tensor.type, matrix.format, groups[start:end])
         start = end

@@ -1,8 +1,8 @@
 """Rows of activations as matrix products read them, and the kernels that produce them: norms, conversions, embeddings.
 
 Two kinds. `int8`: a row of K columns is K + K/4 bytes: K int8 values quantised symmetrically per block of 32, then K/32
-float32 scales, then K/32 float32 sums of the block's dequantised values (formats with a minimum need them). `float32`: the
-values as they are, for weights that are not quantised.
+float32 scales, then K/32 float32 sums of the block's dequantised values (formats with a minimum need them). `float32`:
+the values as they are, for weights that are not quantised.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .builder import (
     store,
     zeros,
 )
-from .formats import BLOCK, WeightFormat
+from .formats import WeightFormat
 from .isa import Isa, absolute, lanes_max, lanes_sum, lanes_sum_int, maximum, widen
-from .rows import Activation
+from .rows import BLOCK, Activation
 
 _VECTORS = BLOCK // LANES
 
@@ -41,7 +41,9 @@ def parameter(f: Function, name: str, rows: Expr, columns: int, kind: Activation
     return f.tensor(name, (rows, kind.row_width(columns)), kind.dtype)
 
 
-def store_block(isa: Isa, kind: Activation, rows: Buffer, columns: int, row: Expr, block: Expr, values: Sequence[Expr]) -> None:
+def store_block(
+    isa: Isa, kind: Activation, rows: Buffer, columns: int, row: Expr, block: Expr, values: Sequence[Expr]
+) -> None:
     """Write one block of 32 values, given as four float32x8 expressions, in the form of `kind`."""
     bound = [let(value) for value in values]
     if kind.name == "float32":
@@ -63,7 +65,7 @@ def store_block(isa: Isa, kind: Activation, rows: Buffer, columns: int, row: Exp
 
 @dataclass(frozen=True)
 class Norm:
-    """RMS norm of float32 rows, times a gain, into activations. With `select` only the rows listed by index are normed."""
+    """RMS norm of float32 rows, times a gain, into activations; with `select` of the rows listed by index only."""
 
     columns: int
     epsilon: float
@@ -159,7 +161,8 @@ class Embed:
                 with T.serial(blocks) as block:
                     base = let((token // LANES * blocks + block) * self.format.block_bytes)
                     with T.serial(BLOCK) as column:
-                        store(y, self.format.element(isa, table, base, token % LANES, column), row, block * BLOCK + column)
+                        value = self.format.element(isa, table, base, token % LANES, column)
+                        store(y, value, row, block * BLOCK + column)
 
             for_each_row(count, one, parallel_from=64)
         return f.result()

@@ -7,8 +7,8 @@ One generator makes the three kernels, which differ in where keys come from and 
     decode   one query a sequence against its pages
 
 A page of 16 tokens holds keys as [page / 8][head_dim][8] (eight tokens side by side, so that a score vector is eight
-tokens) and values as [page][head_dim]. The argument lists are those of the C++ cache; rotary arguments are ignored, since
-rotation happens before (cache.py). Scores are kept in base 2: exp2 is cheaper, and the cache's merge expects log2 sums.
+tokens) and values as [page][head_dim]. The argument lists are those of the C++ cache; rotary arguments are ignored,
+since rotation happens before (cache.py). Scores are kept in base 2: exp2 is cheaper, and log sums merge in base 2.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class _Emitter:
 
     @contextmanager
     def _query_block(self) -> Iterator[None]:
-        """A task: one KV head and up to 16 query rows of one sequence. Sets sequence, head, row, first, count, length."""
+        """A task: a KV head and up to 16 query rows of a sequence. Sets sequence, head, row, first, count, length."""
         if self.kind == "decode":
             with T.parallel(self.batch * self.kv_heads) as task:
                 self.sequence = let(task // self.kv_heads)
@@ -194,7 +194,7 @@ class _Emitter:
 
     def _visible(self, rows: Expr) -> Expr:
         """Keys that the first `rows` query rows of the sequence may see; queries are its last tokens."""
-        if self.kind != "ragged":
+        if self.causal is None or self.kind != "ragged":
             return self.key_total
         seen = T.min(self.key_total, self.key_total - self.length + rows)
         return let(T.if_then_else(self.causal > 0, seen, self.key_total))

@@ -1,10 +1,10 @@
 """A thin layer over TVM's IR builder, so that kernels are ordinary Python functions that compose.
 
-Building TIR directly, rather than as text for TVMScript's parser, makes a kernel in a few milliseconds and lets a helper
-take and return expressions. A kernel is written inside `with function(name) as f:`; `f.result()` is the PrimFunc.
+Building TIR directly, rather than as text for TVMScript's parser, makes a kernel in a few milliseconds and lets a
+helper take and return expressions. A kernel is written in `with function(name) as f:`; `f.result()` is the PrimFunc.
 
 Two facts of the compiler shape every kernel here:
-- a small `scratch` buffer (default scope) becomes registers; `scope="local"` would call the workspace allocator instead;
+- a small `scratch` buffer (default scope) becomes registers; `scope="local"` would call the workspace allocator;
 - a dynamic dimension must be a bare buffer dimension, so that the generated code reads it from the argument.
 """
 
@@ -43,7 +43,8 @@ class Function:
     def close(self) -> None:
         # Relax's passes look for an s_tir root block, which only the text parser adds by itself.
         function = self._builder.get()
-        self._function = function.with_body(s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", function.body)))
+        root = s_tir.SBlock([], [], [], "root", function.body)
+        self._function = function.with_body(s_tir.SBlockRealize([], True, root))
 
     def result(self) -> PrimFunc:
         return self._function
@@ -73,6 +74,21 @@ def let(value: Expr) -> Expr:
 
 def scratch(count: int, dtype: str = "float32") -> Buffer:
     return T.alloc_buffer((count,), dtype)
+
+
+class Registers:
+    """Vectors of eight floats that are read and written in place; LLVM keeps them in registers."""
+
+    def __init__(self, initial: Sequence[Expr]) -> None:
+        self._buffer = scratch(LANES * len(initial))
+        for i, value in enumerate(initial):
+            self[i] = value
+
+    def __getitem__(self, i: int) -> Expr:
+        return self._buffer[span(LANES * i)]
+
+    def __setitem__(self, i: int, value: Expr) -> None:
+        store(self._buffer, value, span(LANES * i))
 
 
 def store(buffer: Buffer, value: Expr, *indices: Expr) -> None:

@@ -143,10 +143,10 @@ class CopyPage:
             pages = f.tensor("pages", page_shape(count, self.kv_heads, self.head_dim), isa.page_dtype)
             source, target = f.scalar("source", "int64"), f.scalar("target", "int64")
             f.scalar("filled", "int64")
-            with T.serial(2) as part, T.serial(self.kv_heads) as head, T.serial(PAGE) as slot:
-                with T.serial(self.head_dim // LANES) as c:
-                    place = span(c * LANES)
-                    store(pages, pages[source, part, head, slot, place], target, part, head, slot, place)
+            vectors = self.head_dim // LANES
+            with T.serial(2) as part, T.serial(self.kv_heads) as head, T.serial(PAGE) as slot, T.serial(vectors) as c:
+                place = span(c * LANES)
+                store(pages, pages[source, part, head, slot, place], target, part, head, slot, place)
         return f.result()
 
 
@@ -182,7 +182,7 @@ class Compact:
 
 @dataclass(frozen=True)
 class ReadBack:
-    """Keys and values of one layer at slot positions, unrotated back from pages into [layers, N, kv_heads, head_dim]."""
+    """Keys (rotated) and values of one layer, at slot positions, from pages into [layers, N, kv_heads, head_dim]."""
 
     layers: int
     kv_heads: int

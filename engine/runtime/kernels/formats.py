@@ -13,15 +13,13 @@ The GGUF formats of these names repack into them bit by bit (packing.py).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tvm.tirx.script import builder as T
 
-from .builder import LANES, Buffer, Expr, f32, i32, let, prefetch, span, splat
+from .builder import LANES, Buffer, Expr, Registers, f32, i32, let, prefetch, span, splat
 from .isa import Isa
 from .rows import BLOCK, FLOAT32, INT8, Activation, Rows
-
-Accumulate = Callable[[int, Callable[[Expr], Expr]], None]  # accumulate(i, update): row i's sum becomes update(sum)
 
 _CACHE_LINE = 64
 _PREFETCH_AHEAD = 2048  # bytes; one thread then reads at 80-90% of the memory's speed
@@ -39,8 +37,10 @@ class WeightFormat(ABC):
         return rows // LANES * (columns // BLOCK) * self.block_bytes
 
     @abstractmethod
-    def multiply(self, isa: Isa, weights: Buffer, base: Expr, x: Rows, rows: Sequence[Expr], block: Expr, add: Accumulate) -> None:
-        """Emit, for each row of x, sum += (the block of eight weight rows at byte `base`) times (the row's block)."""
+    def multiply(
+        self, isa: Isa, weights: Buffer, base: Expr, x: Rows, rows: Sequence[Expr], block: Expr, sums: Registers
+    ) -> None:
+        """Emit, for row i of x, sums[i] += (the block of eight weight rows at byte `base`) times (the row's block)."""
 
     @abstractmethod
     def element(self, isa: Isa, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
@@ -59,7 +59,9 @@ class _Nibbles(WeightFormat):
         self.block_bytes = 160 if minima else 144
         self._minima = minima
 
-    def multiply(self, isa: Isa, weights: Buffer, base: Expr, x: Rows, rows: Sequence[Expr], block: Expr, add: Accumulate) -> None:
+    def multiply(
+        self, isa: Isa, weights: Buffer, base: Expr, x: Rows, rows: Sequence[Expr], block: Expr, sums: Registers
+    ) -> None:
         vectors = isa.load_nibbles(weights, base)
         scale = let(isa.half(weights.vload([base + 128], "uint8x16")))
         minimum = isa.half(weights.vload([base + 144], "uint8x16")) if self._minima else scale * splat(f32(-8.0))
@@ -68,7 +70,7 @@ class _Nibbles(WeightFormat):
             dot = isa.dot_nibbles(vectors, x.words(row, block))
             factor = scale * splat(x.scale(row, block))
             shift = splat(x.scaled_sum(row, block))
-            add(i, lambda total, dot=dot, factor=factor, shift=shift: isa.fma(minimum, shift, isa.fma(dot, factor, total)))
+            sums[i] = isa.fma(minimum, shift, isa.fma(dot, factor, sums[i]))
 
     def element(self, isa: Isa, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
         word = column % 16 // 4
@@ -85,13 +87,15 @@ class _Bytes(WeightFormat):
     block_bytes = 272
     activation = INT8
 
-    def multiply(self, isa: Isa, weights: Buffer, base: Expr, x: Rows, rows: Sequence[Expr], block: Expr, add: Accumulate) -> None:
+    def multiply(
+        self, isa: Isa, weights: Buffer, base: Expr, x: Rows, rows: Sequence[Expr], block: Expr, sums: Registers
+    ) -> None:
         vectors = isa.load_bytes(weights, base)
         scale = let(isa.half(weights.vload([base + 256], "uint8x16")))
         for i, row in enumerate(rows):
             dot = isa.dot_bytes(vectors, x.words(row, block))
             factor = scale * splat(x.scale(row, block))
-            add(i, lambda total, dot=dot, factor=factor: isa.fma(dot, factor, total))
+            sums[i] = isa.fma(dot, factor, sums[i])
 
     def element(self, isa: Isa, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
         q = T.reinterpret("int8", weights[base + column // 4 * 32 + row * 4 + column % 4])
@@ -106,14 +110,15 @@ class _Floats(WeightFormat):
         self.block_bytes = BLOCK * LANES * width
         self._width = width
 
-    def multiply(self, isa: Isa, weights: Buffer, base: Expr, x: Rows, rows: Sequence[Expr], block: Expr, add: Accumulate) -> None:
+    def multiply(
+        self, isa: Isa, weights: Buffer, base: Expr, x: Rows, rows: Sequence[Expr], block: Expr, sums: Registers
+    ) -> None:
         with T.serial(BLOCK // 4) as group:
             for j in range(4):
                 column = let(group * 4 + j)
                 value = let(self._eight(isa, weights, base + column * (LANES * self._width)))
                 for i, row in enumerate(rows):
-                    x_value = splat(x.value(row, block * BLOCK + column))
-                    add(i, lambda total, x_value=x_value, value=value: isa.fma(value, x_value, total))
+                    sums[i] = isa.fma(value, splat(x.value(row, block * BLOCK + column)), sums[i])
 
     def _eight(self, isa: Isa, weights: Buffer, offset: Expr) -> Expr:
         raw = weights[span(offset, LANES * self._width)]
@@ -121,7 +126,8 @@ class _Floats(WeightFormat):
             return isa.half(raw)
         if self.name == "f32":
             return T.reinterpret("float32x8", raw)
-        return T.reinterpret("float32x8", T.shift_left(T.cast(T.reinterpret("uint16x8", raw), "uint32x8"), splat(T.uint32(16))))
+        high = T.cast(T.reinterpret("uint16x8", raw), "uint32x8")
+        return T.reinterpret("float32x8", T.shift_left(high, splat(T.uint32(16))))
 
     def element(self, isa: Isa, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
         offset = base + (column * LANES + row) * self._width

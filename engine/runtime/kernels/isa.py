@@ -1,11 +1,11 @@
 """The vector operations that kernels need, in the forms of each instruction set.
 
-Kernels are written once over an `Isa`. `Avx2` uses the x86 instructions that sum products of bytes; `Portable` uses nothing
-but LLVM's generic vectors and integer arithmetic, so it runs on every target (and is tested on x86 without AVX2).
-Both compute the same integers; floats differ in the last bits, where one fuses multiply and add and the other does not.
+Kernels are written once over an `Isa`. `Avx2` uses the x86 instructions that sum products of bytes; `Portable` uses
+nothing but LLVM's generic vectors and integer arithmetic, so it runs on every target (tests run it without AVX2).
+Both compute the same integers; floats differ in the last bits, as one fuses multiply and add and the other does not.
 
 Weights of eight rows are interleaved by words: a 32-byte vector j holds, for each of the eight rows, the four bytes of
-columns 4j..4j+3 of a block of 32 columns. One vector times one broadcast word of activations is then eight dot products.
+columns 4j..4j+3 of a block of 32 columns. A vector times a broadcast word of activations is then eight dot products.
 """
 
 from __future__ import annotations

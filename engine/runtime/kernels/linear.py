@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from tvm.tirx.script import builder as T
 
 from .activations import parameter, store_block
-from .builder import LANES, Buffer, Expr, PrimFunc, either, function, scratch, size, span, store, zeros
-from .formats import BLOCK, WeightFormat
+from .builder import LANES, Buffer, Expr, PrimFunc, Registers, either, function, scratch, size, span, store, zeros
+from .formats import WeightFormat
 from .isa import Isa, narrow
-from .rows import Activation, Rows
+from .rows import BLOCK, Activation, Rows
 
 _ROWS_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
 class Linear:
-    """y = x W^T, as float32 or the page dtype. `residual` adds a float32 matrix of y's shape; `head_dim` splits y's columns."""
+    """y = x W^T. `residual` adds a float32 matrix like y; with `head_dim` y is split into heads, in the page dtype."""
 
     format: WeightFormat
     rows: int
@@ -49,7 +49,7 @@ class Linear:
                 initial = [zeros() if residual is None else residual[row, span(group * LANES)] for row in rows]
                 sums = _product(isa, self.format, weights, self.columns, group, x, rows, initial, prefetch=alone)
                 for i, row in enumerate(rows):
-                    value = narrow(sums[span(LANES * i)], dtype)
+                    value = narrow(sums[i], dtype)
                     if self.head_dim is None:
                         store(y, value, row, span(group * LANES))
                     else:
@@ -62,7 +62,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class GatedUnit:
-    """silu(x G^T) * (x U^T) into activations. G and U [rows, columns] lie in one packed matrix, 32 rows of each in turn."""
+    """silu(x G^T) * (x U^T) into activations. G and U [rows, columns] share a packed matrix, 32 rows each in turn."""
 
     format: WeightFormat
     rows: int
@@ -87,7 +87,7 @@ class GatedUnit:
                     place = group * (2 * BLOCK // LANES) + part
                     sums = _product(isa, self.format, weights, self.columns, place, x, rows, initial, prefetch=alone)
                     for i in range(len(rows)):
-                        store(both, sums[span(LANES * i)], span(2 * BLOCK * i + part * LANES))
+                        store(both, sums[i], span(2 * BLOCK * i + part * LANES))
                 for i, row in enumerate(rows):
                     values = []
                     for e in range(0, BLOCK, LANES):
@@ -102,21 +102,15 @@ class GatedUnit:
 def _product(
     isa: Isa, form: WeightFormat, weights: Buffer, columns: int, group: Expr, x: Rows, rows: Sequence[Expr],
     initial: Sequence[Expr], *, prefetch: bool,
-) -> Buffer:  # fmt: skip
-    """Emit the products of one group of eight weight rows with some rows of x; row i's eight sums start at 8 i."""
+) -> Registers:  # fmt: skip
+    """Emit the products of one group of eight weight rows with some rows of x; the sums are those of the rows."""
     blocks = columns // BLOCK
-    sums = scratch(LANES * len(rows))
-    for i, value in enumerate(initial):
-        store(sums, value, span(LANES * i))
-
-    def add(i: int, update: Callable[[Expr], Expr]) -> None:
-        store(sums, update(sums[span(LANES * i)]), span(LANES * i))
-
+    sums = Registers(initial)
     with T.serial(blocks) as block:
         base = T.Bind((group * blocks + block) * form.block_bytes)
         if prefetch:
             form.prefetch(weights, base)
-        form.multiply(isa, weights, base, x, rows, block, add)
+        form.multiply(isa, weights, base, x, rows, block, sums)
     return sums
 
 
