@@ -1,4 +1,4 @@
-"""The algebra of schemas: what a schema allows, type by type, as unions of flat conjunctions; and whether it allows anything.
+"""The algebra of schemas: what a schema allows, type by type, as unions of flat conjunctions, and whether it does.
 
 The point of the normal form is local reasoning: after it, each property and each item can be decided by looking at one
 clause, never back at the schema. `Algebra` is its face: goals in, forms out.
@@ -10,14 +10,14 @@ from ..schema.expr import Schema
 from .algebra import Algebra
 from .alphabet import Alphabet, alphabet
 from .arrays import ArrayProgress, ArrayView
-from .costs import FAR, Costs
 from .clauses import ArrayClause, ObjectClause
+from .costs import FAR, Costs
 from .goals import Goal
 from .objects import ObjectView, Progress, bits
 
 __all__ = [
-    "Algebra",
     "FAR",
+    "Algebra",
     "Alphabet",
     "ArrayClause",
     "ArrayProgress",

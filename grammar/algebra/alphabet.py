@@ -39,7 +39,7 @@ class Alphabet:
     @property
     def dfas(self) -> tuple[Dfa, ...]:
         """The tests as automata, length bounds built in."""
-        return tuple(test.unrolled() for test in self.tests)
+        return tuple(test.unbounded().dfa for test in self.tests)
 
     def members(self, keys: KeySet) -> int:
         """The symbols in a key set, as bits."""
@@ -63,15 +63,16 @@ class Alphabet:
 
 
 def alphabet(clauses: Iterable[ObjectClause]) -> Alphabet:
-    """The alphabet that tells apart all that the clauses tell apart. Names keep the order in which clauses declare them."""
+    """The alphabet that tells apart all that the clauses tell apart. Names keep the order of declaration."""
     declared: dict[str, None] = {}
     names: dict[str, None] = {}
     tests: dict[Language, None] = {}
     for clause in clauses:
-        for part in (*clause.each, *clause.some):
-            for test in part.keys:
+        sets = [(each.keys, each.declared) for each in clause.each] + [(some.keys, False) for some in clause.some]
+        for keys, is_declared in sets:
+            for test in keys:
                 if isinstance(test, Keys):
-                    (declared if getattr(part, "declared", False) else names).update(dict.fromkeys(test.names))
+                    (declared if is_declared else names).update(dict.fromkeys(test.names))
                     tests.update(dict.fromkeys(pattern(source) for source in test.patterns))
                 else:
                     tests.update(dict.fromkeys(test.languages))
@@ -88,8 +89,8 @@ def _classified(names: tuple[str, ...], tests: tuple[Language, ...]) -> Alphabet
         refined: list[tuple[int, list[Language]]] = []
         others = complement(test)
         for signature, parts in classes:
-            inside = [met for part in parts if not (met := intersect(part, test)).is_empty()]
-            outside = [met for part in parts for other in others if not (met := intersect(part, other)).is_empty()]
+            inside = [met for part in parts if not (met := intersect(part, test)).is_empty]
+            outside = [met for part in parts for other in others if not (met := intersect(part, other)).is_empty]
             refined += [(signature | 1 << i, inside)] if inside else []
             refined += [(signature, outside)] if outside else []
         classes = refined

@@ -23,10 +23,10 @@ Seen = tuple[Canonical, ...]
 
 
 class ArrayProgress(NamedTuple):
-    """`index`: items so far, no further than matters. `counts`: per counted demand, no further than matters.
+    """`length`: items so far, no further than matters. `counts`: per counted demand, no further than matters.
     `repeated`: whether two equal items were seen, where the clause asks for them."""
 
-    index: int
+    length: int
     counts: tuple[int, ...]
     repeated: bool
 
@@ -53,7 +53,8 @@ class ArrayView:
         self._counts = clause.counts
         self.low, self.high = clause.low, clause.high
         self.unique, self.repeats = clause.unique, clause.repeats
-        bounds = [bound for part in (*clause.each, *clause.counts) for bound in (part.start, part.stop or 0)]
+        spans = [(part.start, part.stop) for part in clause.each] + [(part.start, part.stop) for part in clause.counts]
+        bounds = [bound or 0 for span in spans for bound in span]
         self._tail = max(bounds, default=0)
         self._cap = max(self._tail, self.low) if self.high is None else ENDLESS
         self._caps = tuple(part.low if part.high is None else part.high for part in clause.counts)
@@ -82,9 +83,9 @@ class ArrayView:
 
     def alike(self, progress: ArrayProgress) -> tuple[Goal, int] | None:
         """Where only the number of items matters from here: what each must satisfy, and how many must come."""
-        if self._counts or self.records or progress.index < self._tail:
+        if self._counts or self.records or progress.length < self._tail:
             return None
-        return self.goal(progress.index), max(0, self.low - progress.index)
+        return self.goal(progress.length), max(0, self.low - progress.length)
 
     def satisfiable(self) -> bool:
         """Whether some array satisfies the clause."""
@@ -93,31 +94,29 @@ class ArrayView:
     def closable(self, progress: ArrayProgress) -> bool:
         """Whether the array may end here."""
         return (
-            progress.index >= self.low
+            progress.length >= self.low
             and all(count >= part.low for count, part in zip(progress.counts, self._counts, strict=True))
             and (progress.repeated or not self.repeats)
         )
 
-    def options(
-        self, progress: ArrayProgress, seen: Seen, *, hidden: bool = False
-    ) -> Iterator[tuple[Goal, ArrayProgress, bool]]:
-        """The ways to add an item: what it must satisfy, where that leads, and whether it is live whatever the item's value.
+    def options(self, progress: ArrayProgress, seen: Seen) -> Iterator[tuple[Goal, ArrayProgress]]:
+        """The ways to add an item: what it must satisfy, and where that leads. All are live whatever the item's value.
 
         `seen` holds the values so far where they matter. Where liveness depends on the value (few values are left), the
         option is split by value, so that it never does for the caller.
         """
-        if self.high is not None and progress.index >= self.high:
+        if self.high is not None and progress.length >= self.high:
             return
         for goal, after in self._choices(progress, seen):
             if not self._reasoner.nonempty(goal):
                 continue
             if not self.unique or self._plenty(after, seen):
                 if self.live(after, seen):
-                    yield goal, after, True
+                    yield goal, after
                 continue
             for value in self._reasoner.values(goal, MAX_DISTINCT) or []:
                 if self.live(after, (*seen, value)):
-                    yield self._goals.both(goal, [(self._reasoner.const_node(value), True)]), after, True
+                    yield self._goals.both(goal, [(self._reasoner.const_node(value), True)]), after
 
     def live(self, progress: ArrayProgress, seen: Seen) -> bool:
         """Whether the array can be completed from here."""
@@ -131,9 +130,9 @@ class ArrayView:
         return found
 
     def _compute(self, progress: ArrayProgress, seen: Seen) -> bool:
-        if self.high is not None and progress.index >= self.high:
+        if self.high is not None and progress.length >= self.high:
             return False
-        if progress.index >= self._tail and not self._must_enumerate(progress, seen):
+        if progress.length >= self._tail and not self._must_enumerate(progress, seen):
             return self._tail_live(progress)
         for goal, after in self._choices(progress, seen):
             if not self._reasoner.nonempty(goal):
@@ -148,14 +147,15 @@ class ArrayView:
 
     def _choices(self, progress: ArrayProgress, seen: Seen) -> list[tuple[Goal, ArrayProgress]]:
         """What the next item may be asked: every choice of counted demands it meets, and of being a repetition."""
-        index = progress.index
+        index = progress.length
         base = self.goal(index)
         if self.unique:
             base = self._goals.both(base, [(self._reasoner.const_node(value), False) for value in seen])
         here = [
             j
             for j, part in enumerate(self._counts)
-            if part.start <= index and (part.stop is None or index < part.stop)
+            if part.start <= index
+            and (part.stop is None or index < part.stop)
             and (progress.counts[j] < part.low or part.high is not None)
         ]
         out: list[tuple[Goal, ArrayProgress]] = []
@@ -187,8 +187,8 @@ class ArrayView:
     def _plenty(self, progress: ArrayProgress, seen: Seen) -> bool:
         """Whether distinct values cannot run out before the array may end, whichever are taken."""
         wanted = self.still(progress) + len(seen) + 1
-        last = min(max(progress.index + self.still(progress), progress.index + 1), self._tail + 1)
-        return all(self._many(index, wanted) for index in range(progress.index, max(last, progress.index + 1)))
+        last = min(max(progress.length + self.still(progress), progress.length + 1), self._tail + 1)
+        return all(self._many(index, wanted) for index in range(progress.length, max(last, progress.length + 1)))
 
     def _many(self, index: int, wanted: int) -> bool:
         if wanted > MAX_DISTINCT:
@@ -199,7 +199,7 @@ class ArrayView:
     def still(self, progress: ArrayProgress) -> int:
         """How many more items are asked for at most before the array may end."""
         counted = sum(max(0, part.low - count) for part, count in zip(self._counts, progress.counts, strict=True))
-        return max(0, self.low - progress.index, self._tail - progress.index if counted else 0) + counted
+        return max(0, self.low - progress.length, self._tail - progress.length if counted else 0) + counted
 
     def _must_enumerate(self, progress: ArrayProgress, seen: Seen) -> bool:
         if self.unique and not self._plenty(progress, seen):
@@ -208,18 +208,17 @@ class ArrayView:
 
     def _tail_live(self, progress: ArrayProgress) -> bool:
         """In the tail all items are asked the same, so only numbers of items count."""
-        room = ENDLESS if self.high is None else self.high - progress.index
-        wanted = max(0, self.low - progress.index)
+        room = ENDLESS if self.high is None else self.high - progress.length
+        wanted = max(0, self.low - progress.length)
         here = [j for j, part in enumerate(self._counts) if part.stop is None]
         if any(
-            count < part.low for j, (count, part) in enumerate(zip(progress.counts, self._counts, strict=True))
+            count < part.low
+            for j, (count, part) in enumerate(zip(progress.counts, self._counts, strict=True))
             if j not in here
         ):
             return False
         needs = tuple(max(0, self._counts[j].low - progress.counts[j]) for j in here)
-        rooms = tuple(
-            ENDLESS if (high := self._counts[j].high) is None else high - progress.counts[j] for j in here
-        )
+        rooms = tuple(ENDLESS if (high := self._counts[j].high) is None else high - progress.counts[j] for j in here)
         kinds = [
             frozenset(chosen)
             for size in range(len(here) + 1)
@@ -239,10 +238,8 @@ class ArrayView:
         return self._goals.both(self.goal(self._tail), asked)
 
 
-def _fits(
-    kinds: list[frozenset[int]], needs: tuple[int, ...], rooms: tuple[int, ...], wanted: int, room: int
-) -> bool:
-    """Whether items of the given kinds (the demands each meets) can fill needs, within rooms, with `wanted` to `room` items."""
+def _fits(kinds: list[frozenset[int]], needs: tuple[int, ...], rooms: tuple[int, ...], wanted: int, room: int) -> bool:
+    """Whether `wanted` to `room` items of the given kinds (the demands each meets) can fill needs, within rooms."""
     if not any(needs) and not wanted:
         return True
     if not kinds:

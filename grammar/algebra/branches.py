@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from ..errors import BudgetError
-from ..schema.expr import AllOf, AnyOf, IfThenElse, OneOf, Unevaluated
+from ..schema.expr import AllOf, AnyOf, IfThenElse, Not, OneOf, Unevaluated
 from .goals import Goal, Goals, Literal
 
 MAX_CHOICES = 50_000
@@ -17,7 +17,7 @@ MAX_CHOICES = 50_000
 
 def is_compound(literal: Literal) -> bool:
     """Whether the literal is a case distinction or a wrapper, rather than one keyword's demand."""
-    return isinstance(literal[0], (AllOf, AnyOf, OneOf, IfThenElse, Unevaluated))
+    return isinstance(literal[0], (AllOf, AnyOf, OneOf, IfThenElse, Unevaluated, Not))
 
 
 def branches(goals: Goals, literal: Literal) -> list[Goal]:
@@ -36,6 +36,8 @@ def branches(goals: Goals, literal: Literal) -> list[Goal]:
             return [none, *two]
         case IfThenElse(test=test, then=then, otherwise=otherwise):
             return [goals.of([(test, True), (then, sign)]), goals.of([(test, False), (otherwise, sign)])]
+        case Not(part=part):
+            return [goals.of([(part, not sign)])]
         case Unevaluated(base=base):
             return [goals.of([(base, sign)])]
     raise AssertionError(f"no case distinction: {literal}")

@@ -1,7 +1,7 @@
 """Clauses: what an object or an array must satisfy, as one flat conjunction without any "or".
 
     ObjectClause    for each key in K the value satisfies L; some key in K has a value that satisfies L; counts
-    ArrayClause     for each index in a range the item satisfies L; in a range at least and at most so many items do; counts
+    ArrayClause     for each index in a range the item satisfies L; in a range so many items do; counts
 
 `evaluated` is what JSON Schema's annotations say about properties and items, static in a clause since a clause fixes
 which branches of its schema were taken.
@@ -66,7 +66,7 @@ def single_name(keys: KeySet) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """Every property with a key in `keys` satisfies all of `literals`; `declared` keys take part in the order of the schema."""
+    """Every property with a key in `keys` satisfies all of `literals`; `declared` keys have a place in the order."""
 
     keys: KeySet
     literals: tuple[Literal, ...]
@@ -102,7 +102,6 @@ class ObjectClause:
         each = frozenset(part.identity() for part in self.each)
         some = frozenset(part.identity() for part in self.some)
         object.__setattr__(self, "identity", (each, some, self.low, self.high, frozenset(self.evaluated)))
-
 
     @staticmethod
     def meet(clauses: Sequence[ObjectClause]) -> ObjectClause:
@@ -165,7 +164,6 @@ class ArrayClause:
         by = frozenset((id(expr), sign) for expr, sign in self.evaluated_by)
         flags = (self.low, self.high, self.unique, self.repeats)
         object.__setattr__(self, "identity", (each, counts, *flags, frozenset(self.evaluated), by))
-
 
     @staticmethod
     def meet(clauses: Sequence[ArrayClause]) -> ArrayClause:

@@ -53,12 +53,22 @@ class Containers:
 
     def objects(self, goal: Goal, mode: Mode = Mode.PLAIN) -> tuple[ObjectClause, ...]:
         """Clauses whose union is what `goal` allows among objects."""
-        fold = _Fold(self._goals, mode, self._atoms.object, self.objects, ObjectClause.meet, self._object_dead, self._objects_rest)
+        fold = _Fold(
+            self._goals,
+            mode,
+            self._atoms.object,
+            self.objects,
+            ObjectClause.meet,
+            self._object_dead,
+            self._objects_rest,
+        )
         return self._objects.get((goal, mode), lambda: fold.run(goal, "object"))
 
     def arrays(self, goal: Goal, mode: Mode = Mode.PLAIN) -> tuple[ArrayClause, ...]:
         """Clauses whose union is what `goal` allows among arrays."""
-        fold = _Fold(self._goals, mode, self._atoms.array, self.arrays, ArrayClause.meet, self._array_dead, self._arrays_rest)
+        fold = _Fold(
+            self._goals, mode, self._atoms.array, self.arrays, ArrayClause.meet, self._array_dead, self._arrays_rest
+        )
         return self._arrays.get((goal, mode), lambda: fold.run(goal, "array"))
 
     def _object_dead(self, clause: ObjectClause) -> bool:
@@ -200,8 +210,10 @@ class _Fold:
 
     def product(self, left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, ...]:
         if len(left) * len(right) > MAX_CLAUSES * 16:
-            raise BudgetError(f"{len(left)} times {len(right)} alternatives meet in one place",
-                              remedy="simplify the combination of anyOf, oneOf, not or if beside each other")
+            raise BudgetError(
+                f"{len(left)} times {len(right)} alternatives meet in one place",
+                remedy="simplify the combination of anyOf, oneOf, not or if beside each other",
+            )
         out: dict[tuple[object, ...], Any] = {}
         for a in left:
             for b in right:
@@ -209,8 +221,10 @@ class _Fold:
                 if clause.identity not in out and not self.dead(clause):
                     out[clause.identity] = clause
         if len(out) > MAX_CLAUSES:
-            raise BudgetError(f"{len(out)} alternatives in one place",
-                              remedy="simplify the combination of anyOf, oneOf, not or if beside each other")
+            raise BudgetError(
+                f"{len(out)} alternatives in one place",
+                remedy="simplify the combination of anyOf, oneOf, not or if beside each other",
+            )
         return tuple(out.values())
 
     def compound(self, literal: Literal, kind: str) -> tuple[Any, ...]:
@@ -221,10 +235,10 @@ class _Fold:
             return self.forms(self.goals.of([(expr.base, sign)]), self.mode)
         if isinstance(expr, OneOf) and sign:
             return self.one_of(expr)
-        parts = [self.forms(goal, self.mode) for goal in branches(self.goals, literal)]
-        if self.mode is not Mode.PLAIN and isinstance(expr, AnyOf):
-            if any(clause.evaluated or getattr(clause, "evaluated_by", ()) for part in parts for clause in part):
-                return self.annotated(expr, parts)
+        mode = self.mode if sign else Mode.PLAIN  # whatever stands under a negation evaluates nothing
+        parts = [self.forms(goal, mode) for goal in branches(self.goals, literal)]
+        if isinstance(expr, AnyOf) and self.mode is not Mode.PLAIN and any(_annotates(c) for part in parts for c in part):
+            return self.annotated(expr, parts)
         return _distinct(clause for part in parts for clause in part)
 
     def one_of(self, expr: OneOf) -> tuple[Any, ...]:
@@ -243,14 +257,19 @@ class _Fold:
         if self.mode is Mode.DETERMINED:
             if len(expr.parts) > MAX_DETERMINED:
                 raise BudgetError("too many branches of anyOf under a negated unevaluated keyword", pointer=expr.at)
-            goals = []
-            for chosen in range(1, 1 << len(expr.parts)):
-                goals.append(self.goals.of([(part, bool(chosen >> i & 1)) for i, part in enumerate(expr.parts)]))
+            goals = [
+                self.goals.of([(part, bool(chosen >> i & 1)) for i, part in enumerate(expr.parts)])
+                for chosen in range(1, 1 << len(expr.parts))
+            ]
             return _distinct(clause for goal in goals for clause in self.forms(goal, self.mode))
         out: tuple[Any, ...] = ()
         for part in parts:
             out = _distinct([*out, *part, *self.product(out, part)])
         return out
+
+
+def _annotates(clause: ObjectClause | ArrayClause) -> bool:
+    return bool(clause.evaluated) or (isinstance(clause, ArrayClause) and bool(clause.evaluated_by))
 
 
 def _distinct(clauses: Iterable[Any]) -> tuple[Any, ...]:

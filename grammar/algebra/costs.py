@@ -38,7 +38,7 @@ class Views(Protocol):
 
     def object_view(self, clause: ObjectClause) -> ObjectView: ...
     def array_view(self, clause: ArrayClause) -> ArrayView: ...
-    def number(self, spec: NumberSpec) -> Dfa: ...
+    def number_dfa(self, spec: NumberSpec) -> Dfa: ...
 
 
 class Costs:
@@ -71,7 +71,7 @@ class Costs:
         for language in self._forms.strings(goal):
             best = min(best, 2 + max(language.low, language.dfa.shortest(language.dfa.start or 0)))
         for spec in self._forms.numbers(goal):
-            dfa = self._views.number(spec)
+            dfa = self._views.number_dfa(spec)
             if dfa.start is not None:
                 best = min(best, dfa.shortest(dfa.start))
         if best <= 2:
@@ -110,7 +110,9 @@ class Costs:
             if alike is not None:
                 goal, times = alike
                 return min(FAR, total + times * (1 + self.value(goal)))
-            options = [(view.still(after), self.value(goal), after, goal) for goal, after, _ in view.options(progress, seen)]
+            options = [
+                (view.still(after), self.value(goal), after, goal) for goal, after in view.options(progress, seen)
+            ]
             options = [option for option in options if option[1] < FAR]
             if not options:
                 return FAR

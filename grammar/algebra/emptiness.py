@@ -5,8 +5,8 @@ Emptiness is a least fixpoint over recursive schemas: a value that would have to
 
 from __future__ import annotations
 
-from itertools import islice, product
 from collections.abc import Iterator
+from itertools import islice, product
 
 from ..regular import number_count, number_values
 from ..schema.expr import Const

@@ -2,7 +2,8 @@
 
 A *literal* is a node with a sign; a *goal* is a set of literals that one JSON value must satisfy together. Goals are
 interned by the identity of their nodes, so that a goal met twice is expanded once. Flattening does all that needs no
-case distinction: it opens `AllOf`, negated `AnyOf`, `Not` and references, and drops what is always true. A reference
+case distinction: it opens `AllOf`, negated `AnyOf`, `Not` and references, and drops what is always true. A negated `Not`
+stays: it holds where its part does, but what it evaluates does not count (see `containers`). A reference
 that leads back to itself without passing through a property or an item says nothing about any value; by the least
 fixpoint (a JSON value is finite) it allows none.
 """
@@ -52,9 +53,8 @@ class Goals:
                 return self.never
             for expr, sign in parts:
                 flat[id(expr), sign] = (expr, sign)
-        for key in flat:
-            if (key[0], not key[1]) in flat:
-                return self.never
+        if any((node, not sign) in flat for node, sign in flat):
+            return self.never
         key = frozenset(flat)
         goal = self._by_key.get(key)
         if goal is None:
@@ -86,8 +86,8 @@ class Goals:
                 case Always() | Never():
                     if isinstance(expr, Always) is not sign:
                         return False
-                case Not(part=part):
-                    stack.append((part, not sign, targets))
+                case Not(part=part) if sign:
+                    stack.append((part, False, targets))
                 case Ref(target=target):
                     if target in targets:
                         return False

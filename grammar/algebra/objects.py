@@ -19,12 +19,17 @@ NEVER_ENDS = 1 << 30
 
 
 class Progress(NamedTuple):
-    """`used`: names taken (bits; in schema order only undeclared ones need it). `done`: demands met. `count`: properties,
-    no further than matters. `at`: the rank from which declared keys may still come."""
+    """What an object remembers.
+
+    used   names taken, as bits; in schema order only undeclared ones need it
+    done   demands met, as bits
+    size   number of properties, no further than matters
+    at     the rank from which declared keys may still come
+    """
 
     used: int = 0
     done: int = 0
-    count: int = 0
+    size: int = 0
     at: int = 0
 
 
@@ -37,7 +42,10 @@ class Reasoner(Protocol):
 
 
 class ObjectView:
-    """An `ObjectClause` seen through an `Alphabet`. `ordered`: declared keys come in the order of the schema, others after them."""
+    """An `ObjectClause` seen through an `Alphabet`.
+
+    `ordered`: declared keys come in the order of the schema, others after them.
+    """
 
     def __init__(self, clause: ObjectClause, alphabet: Alphabet, reasoner: Reasoner, ordered: bool) -> None:
         self._reasoner = reasoner
@@ -123,9 +131,7 @@ class ObjectView:
     def closable(self, progress: Progress) -> bool:
         """Whether the object may end here."""
         return (
-            not self.pending(progress)
-            and progress.done == (1 << len(self._demands)) - 1
-            and progress.count >= self.low
+            not self.pending(progress) and progress.done == (1 << len(self._demands)) - 1 and progress.size >= self.low
         )
 
     def allowed(self, progress: Progress) -> int:
@@ -176,17 +182,17 @@ class ObjectView:
         waiting = [j for j in range(len(self._demands)) if not progress.done >> j & 1]
         instances: list[tuple[int, tuple[Literal, ...]]] = [(symbol, ()) for symbol in bits(pending)]
         extra = self._cover(waiting, instances, self._available(progress) & ~pending) if waiting else 0
-        return max(len(bits(pending)) + extra, self.low - progress.count)
+        return max(len(bits(pending)) + extra, self.low - progress.size)
 
     def _compute_live(self, progress: Progress) -> bool:
         need = self.fewest(progress)
         if need >= NEVER_ENDS:
             return False
-        if self.high is not None and progress.count + need > self.high:
+        if self.high is not None and progress.size + need > self.high:
             return False
         available = self._available(progress)
         endless = available & self._alphabet.class_mask
-        return bool(endless) or progress.count + available.bit_count() >= self.low
+        return bool(endless) or progress.size + available.bit_count() >= self.low
 
     def _cover(self, waiting: list[int], instances: list[tuple[int, tuple[Literal, ...]]], free: int) -> int:
         """The least number of further properties, beside `instances`, with which all `waiting` demands are met."""
@@ -224,7 +230,7 @@ class ObjectView:
             used, at = progress.used, rank + 1
         else:
             used, at = progress.used | bit, self._end
-        count = progress.count + 1
+        count = progress.size + 1
         if self.high is None:
             count = min(count, self.low)
         return Progress(used, progress.done | met, count, at)

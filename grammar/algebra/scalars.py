@@ -141,8 +141,6 @@ class Scalars:
         return out
 
 
-
-
 def _union(parts: Iterable[tuple[T, ...]]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(form for part in parts for form in part))
 
@@ -175,7 +173,7 @@ def _string_atom(expr: Expr, sign: bool) -> tuple[Language, ...] | None:
 
 
 def _nonempty(languages: Iterable[Language]) -> tuple[Language, ...]:
-    return tuple(language for language in languages if not language.is_empty())
+    return tuple(language for language in languages if not language.is_empty)
 
 
 def _meet_strings(left: Strings, right: Strings) -> Strings:
