@@ -40,7 +40,7 @@ class Conversation:
     def constrain(self, path: str) -> None:
         """Use the JSON Schema in a file; compiled here, so that a bad one is refused before anything is asked."""
         text = read_text(path)
-        self.engine.compiler.json_schema(text)
+        self.engine.compile("json_schema", text)
         schema = json.loads(text, parse_float=Decimal)
         self.response_format = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO
 
 from tqdm import tqdm
 
 from .errors import EngineError
 
+BAR = "{desc}: {percentage:3.0f}%|{bar:30}| {elapsed}"
+
 
 class ProgressBars:
-    """A progress callback that draws one bar for each stage, on stderr: `progress(stage, share)`, share from 0 to 1."""
+    """A progress callback for stderr: `progress(stage, share)`, share from 0 to 1. A bar for each stage, or lines
+    in a log file.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
         self._stage = ""
         self._bar: tqdm[None] | None = None
 
@@ -23,19 +28,20 @@ class ProgressBars:
         if stage != self._stage:
             self.close()
             self._stage = stage
-            self._bar = tqdm(
-                total=1.0, desc=stage, file=sys.stderr, bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}"
-            )
+            if self._stream.isatty():
+                self._bar = tqdm(total=1.0, desc=stage, file=self._stream, leave=True, bar_format=BAR)
+            else:
+                self._stream.write(f"{stage} ...\n")
+                self._stream.flush()
         if self._bar is not None:
-            self._bar.n = min(1.0, max(self._bar.n, share))
-            self._bar.refresh()
+            self._bar.update(max(0.0, min(1.0, share) - self._bar.n))
 
     def close(self) -> None:
         """Leave the current bar as it is."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
-            self._stage = ""
+        self._stage = ""
 
     def __enter__(self) -> Self:
         return self

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
+from ..plugins.protocols import CompiledGrammar
 from . import chat
 from .api.templates import ChatTemplate
 from .api.types import ChatCompletion, ChatCompletionChunk, ChatCompletionParams, ChatCompletionRequest
@@ -148,6 +149,13 @@ class _Open:
     def compiler(self) -> Any:
         """The grammar compiler for this model's vocabulary; its cache is the one that requests use."""
         return self.service.compiler
+
+    def compile(self, kind: str, source: Any = None, **options: Any) -> CompiledGrammar:
+        """A grammar by the front end for `kind`, as requests get it: "json_schema", "json_object", or a plugin's kind.
+
+        Raises GrammarError for the source, PluginError for an unknown kind.
+        """
+        return self.service.compile(kind, source, options)
 
     def stats(self) -> Stats:
         """Counters and times of the engine so far, as tokens decoded and seconds spent on masks."""
