@@ -5,12 +5,12 @@
         UnsupportedError          correct, but no automaton can express it, or not yet: always names the keyword
         UnsatisfiableError        no value is valid; `clash` names the two pointers that contradict each other
         PatternError              a regular expression does not parse or is not regular; `position` in the pattern
-        BudgetError               construction exceeded its budget of states, depth or time; names the part that blew up
+        BudgetError               construction exceeded its budget of states, depth or time; names the part
     VocabularyError               the vocabulary cannot be used (ValueError)
-    MatcherError                  a matcher was asked for something impossible, as a rollback past its start (RuntimeError)
+    MatcherError                  a matcher was asked the impossible, as rolling back past its start (RuntimeError)
 
-Each carries data: `message`, `pointer` (RFC 6901: "" is the root, `uri#pointer` in another document, None where there is
-no schema), `keyword` and `remedy`.
+Each carries data: `message`, `pointer` (RFC 6901: "" is the root, `uri#pointer` in another document, None where
+there is no schema), `keyword` and `remedy`.
 """
 
 from __future__ import annotations

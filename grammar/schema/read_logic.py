@@ -66,13 +66,16 @@ def recursiveRef(site: Site, value: Any, at: str) -> Expr:
 
 def definitions(site: Site, value: Any, at: str) -> None:
     an_object(value, at, "an object of schemas")
+    site.idle(at, at.rpartition("/")[2], "read where it is referred to")
 
 
 def identifier(site: Site, value: Any, at: str) -> None:
     a_string(value, at, "a URI reference")
+    site.idle(at, at.rpartition("/")[2], "names this schema for references")
 
 
 def anchor(site: Site, value: Any, at: str) -> None:
     name = a_string(value, at, "a name")
     if not name or "/" in name or "#" in name:
         raise wrong(at, "a plain name", value)
+    site.idle(at, at.rpartition("/")[2], "names this schema for references")

@@ -238,7 +238,8 @@ _DECODE: Callable[[str], Any] = json.JSONDecoder(
 def _not_json(problem: str, source: str, position: int) -> SchemaError:
     line = source.count("\n", 0, position) + 1
     column = position - source.rfind("\n", 0, position)
-    return SchemaError(f"the schema is not JSON: {problem[:1].lower()}{problem[1:]} at line {line} column {column}")
+    problem = problem[:1].lower() + problem[1:].removesuffix(" at")
+    return SchemaError(f"the schema is not JSON: {problem} at line {line} column {column}")
 
 
 _SPACE = re.compile(r"[ \t\n\r]*")
