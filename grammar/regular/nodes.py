@@ -1,0 +1,165 @@
+"""The syntax tree of a regular expression, and the constructors that keep it small.
+
+Nodes compare and hash by content. `sequence`, `choice` and `repeat` apply laws that cost nothing and save positions
+later: a repeat of a repeat is one repeat, neighbours that repeat the same set are one repeat, a choice of single
+characters is one set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from .charset import ALL, EMPTY_SET, CharSet
+
+# A gap between two characters of a text is known by what stands on its two sides. Before it: nothing (the start of
+# the text), a word character or another; after it: nothing (the end), a word character or another. An assertion such
+# as `^` or `\b` is the set of gaps it allows: bit 3 * before + after.
+START, WORD_BEFORE, OTHER_BEFORE = 0, 1, 2
+END, WORD_AFTER, OTHER_AFTER = 0, 1, 2
+ANY_GAP = 0b111_111_111
+AT_START = 0b000_000_111
+AT_END = 0b001_001_001
+AT_BOUNDARY = 0b010_101_010
+NOT_AT_BOUNDARY = ANY_GAP & ~AT_BOUNDARY
+
+
+@dataclass(frozen=True, slots=True)
+class Chars:
+    """One character of a set; the empty set matches nothing."""
+
+    set: CharSet
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """One part after the other; no parts: the empty string."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the parts, of which there are at least two."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """`low` to `high` times the body; `high` None is unbounded. Greedy or lazy is the same language."""
+
+    body: Node
+    low: int
+    high: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Assert:
+    """The empty string, at a gap that `gaps` allows: `^ $ \\b \\B` and what their combination gives."""
+
+    gaps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look-ahead (look-behind): the empty string, where `body` matches (does not match) what follows (precedes)."""
+
+    ahead: bool
+    negative: bool
+    body: Node
+
+
+Node: TypeAlias = Chars | Sequence | Choice | Repeat | Assert | Look
+
+NOTHING = Chars(EMPTY_SET)
+EPSILON = Sequence(())
+ANYTHING = Repeat(Chars(ALL), 0, None)
+
+
+def sequence(parts: Iterable[Node]) -> Node:
+    """The concatenation of `parts`."""
+    flat: list[Node] = []
+    for part in parts:
+        for piece in part.parts if isinstance(part, Sequence) else (part,):
+            if piece is NOTHING or (isinstance(piece, Chars) and not piece.set):
+                return NOTHING
+            joined = _join(flat[-1], piece) if flat else None
+            if joined is None:
+                flat.append(piece)
+            else:
+                flat[-1] = joined
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
+
+
+def _join(left: Node, right: Node) -> Node | None:
+    """The two neighbours as one repeat of one set, if they are that."""
+    if isinstance(left, Chars):
+        left_set, low, high = left.set, 1, 1 if not isinstance(right, Repeat) else 1
+    elif isinstance(left, Repeat) and isinstance(left.body, Chars):
+        left_set, low, high = left.body.set, left.low, left.high  # type: ignore[assignment]
+    else:
+        return None
+    more_high: int | None
+    if isinstance(right, Chars):
+        right_set, more_low, more_high = right.set, 1, 1
+    elif isinstance(right, Repeat) and isinstance(right.body, Chars):
+        right_set, more_low, more_high = right.body.set, right.low, right.high
+    else:
+        return None
+    if left_set is not right_set:
+        return None
+    total = None if high is None or more_high is None else high + more_high
+    return Repeat(Chars(left_set), low + more_low, total)
+
+
+def choice(parts: Iterable[Node]) -> Node:
+    """The union of `parts`; no parts: nothing."""
+    flat: dict[Node, None] = {}
+    single = EMPTY_SET
+    place: Node | None = None
+    for part in parts:
+        for piece in part.parts if isinstance(part, Choice) else (part,):
+            if isinstance(piece, Chars):
+                if piece.set and place is None:
+                    place = piece
+                    flat[piece] = None
+                single = single | piece.set
+            else:
+                flat[piece] = None
+    merged = [Chars(single) if piece is place else piece for piece in flat]
+    if not merged:
+        return NOTHING
+    return merged[0] if len(merged) == 1 else Choice(tuple(merged))
+
+
+def repeat(body: Node, low: int, high: int | None) -> Node:
+    """`body` from `low` to `high` times. Raises ValueError if `high` is below `low`."""
+    if high is not None and high < low:
+        raise ValueError("the bounds of a repeat are out of order")
+    if high == 0 or body == EPSILON:
+        return EPSILON
+    if isinstance(body, Chars) and not body.set:
+        return EPSILON if low == 0 else NOTHING
+    if (low, high) == (1, 1):
+        return body
+    if isinstance(body, (Assert, Look)):
+        # Repeating a condition says no more than saying it once, and "perhaps" says nothing at all.
+        return body if low else EPSILON
+    if isinstance(body, Repeat) and _repeats_multiply(body.low, body.high, low, high):
+        total = None if body.high is None or high is None else body.high * high
+        return Repeat(body.body, body.low * low, total)
+    return Repeat(body, low, high)
+
+
+def _repeats_multiply(low: int, high: int | None, times: int, times_high: int | None) -> bool:
+    """Whether the counts times*low .. times_high*high have no gap: the runs of k and of k+1 repeats must touch.
+
+    The distance between the runs grows with k, so the least k decides; k = 0 stands alone at count 0.
+    """
+    if times == times_high or (high is None and times > 0):
+        return True
+    if times == 0:
+        return low <= 1
+    return high is None or low * (times + 1) <= high * times + 1

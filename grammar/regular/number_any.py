@@ -1,0 +1,310 @@
+"""Automata of numbers in every spelling: `1`, `1.0`, `10e-1`, `0.001E+3`.
+
+An exponent makes the digits before it mean anything, so that a state keeps them all. After the `e` only the set of
+exponents that give a value in the set matters: an interval with holes, calculated once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+from .charset import CharSet
+from .dfa import INFINITE, LazyDfa
+from .number_side import Side, State, Text, scale_of
+from .number_spec import NumberSpec, common_step, number_values, strip
+
+MAX_EXPONENT_DIGITS = 4
+_MAX_EXPONENT = 10**MAX_EXPONENT_DIGITS - 1
+_DIGITS = [CharSet.char(ord("0") + digit) for digit in range(10)]
+_MINUS, _POINT, _E, _SIGNS = CharSet.char(ord("-")), CharSet.char(ord(".")), CharSet.chars("eE"), CharSet.chars("+-")
+_PLUS = _SIGNS - _MINUS
+
+
+class Exponents(NamedTuple):
+    """Integers from `low` to `high` but not in `holes`; where `listed` is not None, just those."""
+
+    low: int
+    high: int
+    holes: tuple[int, ...]
+    listed: tuple[int, ...] | None = None
+
+    def any_between(self, low: int, high: int) -> bool:
+        """Whether one of them is in low..high."""
+        if self.listed is not None:
+            return any(low <= e <= high for e in self.listed)
+        low, high = max(low, self.low), min(high, self.high)
+        return high - low + 1 > sum(low <= hole <= high for hole in self.holes)
+
+
+_NONE = Exponents(0, -1, ())
+_EVERY = Exponents(-_MAX_EXPONENT, _MAX_EXPONENT, ())
+
+
+class AnyDfa(LazyDfa[State]):
+    """The texts of any spelling whose value is in a set.
+
+    Keys are ("digits", ...) before the exponent and ("exponent", allowed, sign, value, count) in it.
+    """
+
+    def __init__(self, spec: NumberSpec, max_digits: int) -> None:
+        if spec.only is not None:
+            values = number_values(spec, len(spec.only)) or ()
+            spec = NumberSpec(only=values)
+        self.spec = spec
+        self.max_digits = max_digits
+        self.unit = common_step(spec.steps)
+        self.scale = scale_of(spec)
+        self.sides = [Side(spec, negative, self.scale) for negative in (False, True)]
+        self.zero = spec.only is None and self.sides[0].has(0)
+        # An integer, otherwise unbounded: of the digits only the zeros at their end matter.
+        self.plain = spec == NumberSpec(steps=spec.steps) and self.unit in (None, Fraction(1))
+        super().__init__(("any numbers", spec, max_digits), "the numbers of a schema", self._state(Text(False, 0, 0, -1)))
+
+    def _state(self, text: Text) -> State:
+        return State(self._key(text), text)
+
+    def _key(self, text: Text) -> Hashable:
+        negative, value, count, places = text
+        if not self.plain or not count:
+            return ("digits", text)
+        if self.unit is None:
+            return ("digits", value == 0 and places < 0, count if places < 0 else -1, places)
+        zeros = 0
+        while value and value % 10**(zeros + 1) == 0:
+            zeros += 1
+        return ("digits", value == 0, zeros, count if places < 0 else -1, places)
+
+    # Moves
+
+    def _moves(self, state: State) -> Iterable[tuple[CharSet, State]]:
+        if isinstance(state.key, tuple) and state.key[0] == "exponent":
+            return list(self._exponent_moves(state))
+        return list(self._digit_moves(state.text))
+
+    def _digit_moves(self, text: Text) -> Iterator[tuple[CharSet, State]]:
+        negative, value, count, places = text
+        if count == 0:
+            if not negative:
+                yield _MINUS, self._state(Text(True, 0, 0, -1))
+        else:
+            if places < 0:
+                yield _POINT, self._state(Text(negative, value, count, 0))
+            if places != 0:
+                yield _E, State(("exponent", self._exponents(text), 0, 0, 0), text)
+        if places < 0:
+            full = count > 0 and (value == 0 or count >= self.max_digits)
+        else:
+            full = places >= self.max_digits
+        if not full:
+            after = places + 1 if places >= 0 else -1
+            for digit in range(10):
+                yield _DIGITS[digit], self._state(Text(negative, value * 10 + digit, count + 1, after))
+
+    def _exponent_moves(self, state: State) -> Iterator[tuple[CharSet, State]]:
+        _, allowed, sign, value, count = state.key  # type: ignore[misc]
+        if sign == 0:
+            yield _PLUS, State(("exponent", allowed, 1, 0, 0), state.text)
+            yield _MINUS, State(("exponent", allowed, -1, 0, 0), state.text)
+        if count < MAX_EXPONENT_DIGITS:
+            for digit in range(10):
+                key = ("exponent", allowed, sign or 1, value * 10 + digit, count + 1)
+                yield _DIGITS[digit], State(key, state.text)
+
+    def _accepts(self, state: State) -> bool:
+        key = state.key
+        if isinstance(key, tuple) and key[0] == "exponent":
+            _, allowed, sign, value, count = key
+            return count > 0 and bool(allowed.any_between(sign * value, sign * value))
+        _, _, count, places = state.text
+        return count > 0 and places != 0 and self._exponents(state.text).any_between(0, 0)
+
+    # The exponents that make a value of the set of some digits
+
+    def _exponents(self, text: Text) -> Exponents:
+        negative, value, _, places = text
+        places = max(places, 0)
+        if self.spec.only is not None:
+            found = [e for v in self.spec.only if (v < 0) == (negative and v != 0) for e in _scalings(v, value, places)]
+            if value == 0:
+                return _EVERY if Fraction(0) in self.spec.only else _NONE
+            return Exponents(0, 0, (), tuple(sorted(e for e in found if abs(e) <= _MAX_EXPONENT)))
+        if value == 0:
+            return _EVERY if self.zero else _NONE
+        side = self.sides[negative]
+        low, high = -_MAX_EXPONENT, _MAX_EXPONENT
+        if self.unit is not None:
+            least = _least_exponent(value, self.unit)
+            if least is None:
+                return _NONE
+            low = max(low, least + places)
+        for other in self.spec.not_steps:
+            least = _least_exponent(value, other)
+            if least is not None:
+                high = min(high, least + places - 1)
+        scaled = value * self.scale
+        low = max(low, _first_above(scaled, side.low, strictly=bool(side.low_open)) + places)
+        if side.high is not None:
+            high = min(high, _first_above(scaled, side.high, strictly=not side.high_open) + places - 1)
+        if low > high:
+            return _NONE
+        holes = tuple(
+            e for x in self.spec.excluded if x != 0 and (x < 0) == negative for e in _scalings(x, value, places)
+            if low <= e <= high
+        )
+        return Exponents(low, high, tuple(sorted(set(holes))))
+
+    # Distances
+
+    def _at_least(self, state: State) -> int:
+        return self._ahead(state)
+
+    def _distance(self, start: int) -> int:
+        found = self._distances[start] = self._ahead(self._states[start])
+        return found
+
+    def _ahead(self, state: State) -> int:
+        """The least number of characters to a text in the set; INFINITE if there is none."""
+        key = state.key
+        if isinstance(key, tuple) and key[0] == "exponent":
+            _, allowed, sign, value, count = key
+            if sign == 0:
+                return min(_exponent_ahead(allowed, 1, 0, 0), 1 + _exponent_ahead(allowed, -1, 0, 0), INFINITE)
+            return _exponent_ahead(allowed, sign, value, count)
+        text = state.text
+        if self.sides[text.negative].empty and (text.negative or text.count):
+            return INFINITE
+        if text.count == 0:
+            following = [Text(text.negative, digit, 1, -1) for digit in range(10)]
+            if not text.negative:
+                following.append(Text(True, 0, 0, -1))
+            best = INFINITE
+            for after in following:
+                best = min(best, 1 + self._ahead(State(None, after)))
+                if best == 1:
+                    break
+            return best
+        if self._accepts(state):
+            return 0
+        return self._ahead_of_digits(text)
+
+    def _ahead_of_digits(self, text: Text) -> int:
+        """Over the number of digits to come, after them the power of ten of the last digit: the cheapest that works."""
+        negative, value, count, places = text
+        if places < 0:
+            before = self.max_digits - count if value else 0
+            after = self.max_digits
+        else:
+            before, after = 0, self.max_digits - places
+        best = INFINITE
+        if places == 0:
+            after = max(after, 0)
+        powers = self._powers(text, before + after)
+        if not any(self._has(text, before + after, power) for power in powers):
+            return INFINITE
+        for more in range(before + after + 1):
+            if more >= best:
+                break
+            for power in powers:
+                cost = min(
+                    (more + c for c in self._costs(places, before, after, more, power)), default=INFINITE
+                )
+                if cost < best and self._has(text, more, power):
+                    best = cost
+        return best
+
+    def _costs(self, places: int, before: int, after: int, more: int, power: int) -> Iterator[int]:
+        """What it costs, besides digits, to have the last of `more` new digits stand for 10**power."""
+        for fraction in range(max(0, more - before), min(more, after) + 1):
+            if places == 0 and fraction == 0:
+                continue
+            point = places < 0 and fraction > 0
+            exponent = power + max(places, 0) + fraction
+            if exponent == 0:
+                yield int(point)
+            elif abs(exponent) <= _MAX_EXPONENT:
+                yield point + 1 + (exponent < 0) + len(str(abs(exponent)))
+
+    def _has(self, text: Text, more: int, power: int) -> bool:
+        """Whether `more` digits after those of `text`, the last of them worth 10**power, give a value in the set."""
+        low = text.value * 10**more
+        high = low + 10**more - 1
+        if self.spec.only is not None:
+            return any(
+                (v < 0) == (text.negative and v != 0) and low <= (scaled := abs(v) / Fraction(10) ** power) <= high
+                and scaled.denominator == 1
+                for v in self.spec.only
+            )
+        side = self.sides[text.negative]
+        if power >= 0:
+            unit = self.scale * 10**power
+            return side.any_between(low * unit, high * unit, unit)
+        return side.any_between(low * self.scale, high * self.scale, self.scale, 10**-power)
+
+    def _powers(self, text: Text, more: int) -> list[int]:
+        """The powers of ten of a last digit, the smallest in size first, outside of which nothing new happens."""
+        digits = len(str(text.value)) + more
+        if self.spec.only is not None:
+            sizes = [_magnitude(v) for v in self.spec.only if v] or [0]
+            low, high = min(sizes) - digits - 2, max(sizes) + 2
+        else:
+            marks = [abs(f) for f in (*self._marks(), Fraction(1)) if f]
+            slack = digits + len(self.spec.excluded) + 3
+            low = min(_magnitude(mark) for mark in marks) - slack
+            high = max(max(_magnitude(mark), *strip(mark.numerator, 10)[1:]) for mark in marks) + slack
+        limit = _MAX_EXPONENT - self.max_digits
+        return sorted(range(max(low, -limit), min(high, limit) + 1), key=abs)
+
+    def _marks(self) -> list[Fraction]:
+        spec = self.spec
+        return [*spec.steps, *spec.not_steps, *spec.excluded, *(b for b in (spec.low, spec.high) if b is not None)]
+
+
+def _exponent_ahead(allowed: Exponents, sign: int, value: int, count: int) -> int:
+    for more in range(MAX_EXPONENT_DIGITS - count + 1):
+        if count + more == 0:
+            continue
+        low, high = value * 10**more, (value + 1) * 10**more - 1
+        if allowed.any_between(*((low, high) if sign > 0 else (-high, -low))):
+            return more
+    return INFINITE
+
+
+def _magnitude(value: Fraction) -> int:
+    """About the power of ten of a value that is not 0, at most one off."""
+    return len(str(abs(value.numerator))) - len(str(value.denominator))
+
+
+def _least_exponent(value: int, step: Fraction) -> int | None:
+    """The least e such that value * 10**e is a multiple of `step`, for value > 0; None if there is none."""
+    rest, twos, fives = strip(step.numerator, 10)
+    scaled = value * step.denominator
+    if scaled % rest:
+        return None
+    _, has_twos, has_fives = strip(scaled, 10)
+    return max(twos - has_twos, fives - has_fives)
+
+
+def _first_above(value: int, bound: int, *, strictly: bool) -> int:
+    """The least e such that value * 10**e >= bound (> if `strictly`), for value > 0; very low if every e does."""
+    if bound <= 0:
+        return -(1 << 40)
+    e = len(str(bound)) - len(str(value)) - 1
+    while True:
+        left, right = (value * 10**e, bound) if e >= 0 else (value, bound * 10**-e)
+        if left > right or (left == right and not strictly):
+            return e
+        e += 1
+
+
+def _scalings(target: Fraction, value: int, places: int) -> list[int]:
+    """The e, at most one, such that value * 10**(e - places) is the absolute value of `target`."""
+    if value == 0 or target == 0:
+        return []
+    ratio = abs(target) / value
+    for numerator, denominator, sign in ((ratio.numerator, ratio.denominator, 1), (ratio.denominator, ratio.numerator, -1)):
+        digits = len(str(numerator)) - 1
+        if denominator == 1 and numerator == 10**digits:
+            return [sign * digits + places]
+    return []

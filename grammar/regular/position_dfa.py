@@ -1,0 +1,191 @@
+"""The automaton of a position automaton: sets of positions, determinised as they are reached."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from functools import cached_property
+
+from .charset import ALL, CharSet, partition
+from .dfa import INFINITE, LazyDfa, Step
+from .positions import Positions, bits_of
+
+_MAX_LONGEST = 4096
+_MAX_PASSES = 40
+
+
+class PositionDfa(LazyDfa[int]):
+    """States are the sets of positions just read, as integers; no state is dead, since no position is."""
+
+    def __init__(self, key: Hashable, name: str, positions: Positions) -> None:
+        super().__init__(key, name, 1)
+        self._positions = positions
+        self._universal = positions.universal
+
+    def _accepts(self, state: int) -> bool:
+        return bool(state & self._positions.last)
+
+    def universal(self, state: int) -> bool:
+        return bool(self._states[state] & self._universal)
+
+    @cached_property
+    def _blocks(self) -> list[tuple[CharSet, int]]:
+        """A partition of the characters, each block with the positions that hold it."""
+        sets = self._positions.sets
+        members: dict[CharSet, list[int]] = {}
+        alive = self._alive
+        for position, chars in enumerate(sets):
+            if chars and (alive is None or alive >> position & 1):
+                members.setdefault(chars, []).append(position)
+        of_set = {chars: _integer(found, len(sets)) for chars, found in members.items()}
+        blocks = []
+        for block in partition(of_set):
+            bits = 0
+            for chars, positions in of_set.items():
+                if chars & block:
+                    bits |= positions
+            blocks.append((block, bits))
+        return blocks
+
+    def _moves(self, state: int) -> Iterable[tuple[CharSet, int]]:
+        if state & self._universal:
+            return ((ALL, state),)
+        following = 0
+        follow = self._positions.follow
+        for position in bits_of(state):
+            shift, bits = follow[position]
+            following |= bits << shift
+        return [(block, self._target(following & bits)) for block, bits in self._blocks if following & bits]
+
+    def _target(self, state: int) -> int:
+        return self._universal if state & self._universal else state
+
+    def step(self, state: int) -> Step:
+        found = self._live_moves[state]
+        if found is None:
+            with self._lock:
+                found = self._live_moves[state] = self._raw(state)
+        return found
+
+    @cached_property
+    def _start(self) -> int | None:  # type: ignore[override]
+        return self._number(1) if self._alive is None or self._alive & 1 else None
+
+    @cached_property
+    def _alive(self) -> int | None:
+        """The positions from where an end can be reached; None if that is all of them."""
+        if self._positions.exact:
+            return None
+        return _integer([p for p, d in enumerate(self._position_distances) if d < INFINITE], len(self._positions.sets))
+
+    @cached_property
+    def _position_distances(self) -> list[int]:
+        """Breadth first from the ends. Positions with the same followers are one node, so that links stay few."""
+        positions = self._positions
+        groups: dict[tuple[int, int], list[int]] = {}
+        for position, following in enumerate(positions.follow):
+            groups.setdefault(following, []).append(position)
+        into: dict[int, list[list[int]]] = {}
+        for (shift, bits), members in groups.items():
+            for target in bits_of(bits):
+                into.setdefault(target + shift, []).append(members)
+        distances = [INFINITE] * len(positions.sets)
+        level = [p for p in bits_of(positions.last) if p == 0 or positions.sets[p]]
+        distance = 0
+        while level:
+            following = []
+            for position in level:
+                if distances[position] == INFINITE:
+                    distances[position] = distance
+                    for members in into.get(position, ()):
+                        following += members
+                        members.clear()
+            level, distance = following, distance + 1
+        return distances
+
+    def shortest(self, state: int) -> int:
+        found = self._distances.get(state)
+        if found is None:
+            distances = self._position_distances
+            found = self._distances[state] = min(distances[p] for p in bits_of(self._states[state]))
+        return found
+
+    def longest(self, state: int) -> int:
+        return max(self._position_longest[p] for p in bits_of(self._states[state])) if self._position_longest else INFINITE
+
+    @cached_property
+    def _position_longest(self) -> list[int]:
+        """The longest way from each position to an end; INFINITE on or before a loop. Empty: too many to say."""
+        follow, count = self._positions.follow, len(self._positions.sets)
+        if count > _MAX_LONGEST or self._alive is not None:
+            return []
+        found = [-1] * count
+        stack = [0]
+        pending: set[int] = set()
+        while stack:
+            position = stack[-1]
+            shift, bits = follow[position]
+            targets = [p + shift for p in bits_of(bits)]
+            if position in pending:
+                stack.pop()
+                if found[position] < 0:
+                    found[position] = max((min(found[t] + 1, INFINITE) for t in targets), default=0)
+                    if any(found[t] < 0 for t in targets):
+                        found[position] = INFINITE
+                continue
+            pending.add(position)
+            for target in targets:
+                if found[target] < 0:
+                    if target in pending:
+                        found[position] = INFINITE  # a loop: it and all before it have no longest way
+                    else:
+                        stack.append(target)
+        return found
+
+    @cached_property
+    def countable(self) -> bool:  # type: ignore[override]
+        return self._positions_gap_free() or super().countable
+
+    def _positions_gap_free(self) -> bool:
+        """Whether each position ends at every length from its shortest up; then so does every set of them.
+
+        The reasoning is that of `dfa._gap_free`, over positions.
+        """
+        if self._alive is not None:
+            return False
+        positions = self._positions
+        follow = [bits << shift for shift, bits in positions.follow] if len(positions.sets) <= _MAX_LONGEST else []
+        if not follow:
+            return False
+        good = positions.last
+        for _ in range(_MAX_PASSES):
+            before = good
+            for position in reversed(bits_of(good)):
+                if not follow[position] & good:
+                    good ^= 1 << position
+            if good == before:
+                break
+        else:
+            return False
+        level, distance = good, 0
+        distances = self._position_distances
+        order = sorted(range(len(follow)), key=distances.__getitem__)
+        here = 0
+        for position in order:
+            if distances[position] == 0:
+                if not good >> position & 1:
+                    return False
+                continue
+            if distances[position] > distance + 1:
+                level, here, distance = here, 0, distance + 1
+            if not follow[position] & level:
+                return False
+            here |= 1 << position
+        return True
+
+
+def _integer(positions: list[int], count: int) -> int:
+    """The integer with these bits, in linear time."""
+    found = bytearray(count // 8 + 1)
+    for position in positions:
+        found[position >> 3] |= 1 << (position & 7)
+    return int.from_bytes(found, "little")
