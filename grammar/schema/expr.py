@@ -4,7 +4,11 @@ The readers of `grammar.schema` turn every keyword of every draft into these nod
 knows no keyword, only these nodes. A node says which JSON values are allowed. All keyword nodes are conditional on
 the value's type as JSON Schema's keywords are: `StringLength` allows every number, `Required` allows every string.
 
-Nodes compare and hash by content, provenance (`at`) excluded, so that equal parts are worked on once.
+Nodes compare and hash by content, provenance (`at`) excluded. `at` is the JSON pointer of the keyword (of the schema
+object for a conjunction, of the entry for `properties` and the like), `uri#pointer` in other documents. Equal
+subschemas are one node, that of their first place, so that the next stage may know nodes by identity; see
+`grammar.schema.sharing`. Expressions are at most a few dozen levels deep: deeper subschemas are definitions of their
+own.
 """
 
 from __future__ import annotations
@@ -37,7 +41,11 @@ class Never:
 
 @dataclass(frozen=True, slots=True)
 class Types:
-    """`type`: the value is of one of these types. `integer` is `number` with `MultipleOf(1)` beside it."""
+    """`type`: the value is of one of these types. `integer` is `number` with `MultipleOf(1)` beside it.
+
+    In draft 4, too: its "without fraction or exponent" is about spelling, and nodes speak of values. `1.0` is then an
+    integer where `spelling="any"` allows it; the natural spelling of integers has neither in any draft.
+    """
 
     types: frozenset[JsonType]
     at: str = field(default="", compare=False)
@@ -205,13 +213,15 @@ class Unevaluated:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
+    """`allOf`, and the keywords of one schema object in the order of its text."""
+
     parts: tuple[Expr, ...]
     at: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """`anyOf`, `enum` (of `Const`), `dependentSchemas` and so on."""
+    """`anyOf`, `enum` (of `Const`), `dependentRequired`."""
 
     parts: tuple[Expr, ...]
     at: str = field(default="", compare=False)
@@ -233,6 +243,11 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class IfThenElse:
+    """`if` with `then` and `else` (`Always` where absent), and each entry of `dependentSchemas`.
+
+    What `test` evaluates counts for `Unevaluated` where it allows the value, even if both branches are `Always`.
+    """
+
     test: Expr
     then: Expr
     otherwise: Expr
@@ -241,7 +256,11 @@ class IfThenElse:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A schema by reference, so that recursion is finite: `target` is an index into `Schema.definitions`."""
+    """A schema by reference, so that recursion is finite: `target` is an index into `Schema.definitions`.
+
+    It means exactly what the definition means, evaluated properties and items included. Chains and cycles of nothing
+    but references are possible; they allow no value.
+    """
 
     target: int
     at: str = field(default="", compare=False)
@@ -256,10 +275,10 @@ Expr: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """A read schema: `root`, and `definitions` that `Ref.target` points into (every `$ref`, `$dynamicRef`,
-    `$recursiveRef` goes through it).
+    """A read schema: `root`, which is `definitions[0]`, and `definitions` that `Ref.target` points into: what `$ref`,
+    `$dynamicRef` and `$recursiveRef` lead to (once for each dynamic scope), and deeply nested subschemas.
 
-    `property_order` is not needed: declared keys stand in the order of the text, since `AllOf.parts` keep it.
+    Declared keys stand in the order of the text, since `AllOf.parts` keep it. `report()` is made when asked for.
     """
 
     root: Expr
