@@ -154,11 +154,15 @@ class _AfterItem:
 def _loose(builder: Builder, position: Position) -> bool:
     """Whether excluding a value shuts off no beginning of another: items are strings that can go on from anywhere."""
     algebra = builder.algebra
-    return not position.arrays and not position.objects.start and all(
-        all(language.high is None and language.dfa.countable for language in algebra.strings(goal))
-        and not algebra.numbers(goal)
-        and not algebra.literals(goal)
-        for goal, _ in position.parts
+    return (
+        not position.arrays
+        and not position.objects.start
+        and all(
+            all(language.high is None and language.dfa.countable for language in algebra.strings(goal))
+            and not algebra.numbers(goal)
+            and not algebra.literals(goal)
+            for goal, _ in position.parts
+        )
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from ..algebra import Algebra
 from ..schema.expr import Schema
 from .arrays import ArrayHandler
+from .completion import completion
 from .frames import Builder, FrameOptions
 from .lexemes import Lexemes
 from .objects import ObjectHandler
@@ -48,3 +49,8 @@ class JsonAutomaton:
         with self.tables.lock:
             at = run(self.tables, self.start, text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
             return at is not None and ends(self.tables, at)
+
+    def completion(self, at: Configuration) -> bytes:
+        """A shortest way (or nearly) to where the text may end."""
+        with self.tables.lock:
+            return completion(self.tables, at)

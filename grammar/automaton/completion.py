@@ -55,32 +55,32 @@ def _endings(tables: Tables, at: Configuration) -> Iterator[tuple[bytes, int, Co
 
     Of the characters that lead the same way, the first stands for all.
     """
-    seen = {(at.row, at.count)}
+    seen = {(at.row, at.length)}
     queue: list[tuple[int, int, bytes, Configuration]] = [(0, 0, b"", at)]
     labels: set[int] = set()
     ticket = 0
     low = int(tables.low[at.frame])
     while queue:
         _, _, path, here = heappop(queue)
+        values = tables.values(here.row)
         accepted = int(tables.accept[here.row]) - 1
         if accepted >= 0 and accepted not in labels:
             labels.add(accepted)
             yield path, accepted, here
-        values = tables.values(here.row)
         distinct, first = np.unique(values, return_index=True)
         for value, byte in sorted(zip(distinct.tolist(), first.tolist(), strict=True), key=lambda pair: pair[1]):
             if value < 0:
                 label = (-value & LABEL_MASK) - 1
-                if label in labels or (-value & CHECK_LOW and here.count < low):
+                if label in labels or (-value & CHECK_LOW and here.length < low):
                     continue
                 labels.add(label)
                 texts = tuple(text + bytes((byte,)) for text in here.texts)
                 yield path + bytes((byte,)), label, here._replace(texts=texts)
             elif value & ROW_MASK:
                 following = step(tables, here, byte)
-                if following is None or (following.row, min(following.count, low)) in seen:
+                if following is None or (following.row, min(following.length, low)) in seen:
                     continue
-                seen.add((following.row, min(following.count, low)))
+                seen.add((following.row, min(following.length, low)))
                 if len(seen) > MAX_ROWS:
                     return
                 ticket += 1

@@ -113,9 +113,7 @@ class After(Protocol):
 class Builder:
     """The parts that the frames of one grammar share, and the caches by which equal things are one."""
 
-    def __init__(
-        self, number: int, tables: Tables, lexemes: Lexemes, algebra: Algebra, options: FrameOptions
-    ) -> None:
+    def __init__(self, number: int, tables: Tables, lexemes: Lexemes, algebra: Algebra, options: FrameOptions) -> None:
         self.number = number
         self.tables = tables
         self.lexemes = lexemes
@@ -173,7 +171,13 @@ class Builder:
         return found
 
     def start(
-        self, position: Position, *, leading: bool = True, first_item: bool = False, closable: bool = False, depth: int = 0
+        self,
+        position: Position,
+        *,
+        leading: bool = True,
+        first_item: bool = False,
+        closable: bool = False,
+        depth: int = 0,
     ) -> ValueStart:
         """The rows that read a value of the position."""
         key = (leading, first_item, closable, depth)
@@ -225,7 +229,7 @@ class Builder:
             for language in self.algebra.strings(goal):
                 strings[language] = strings.get(language, 0) | tags
             for spec in self.algebra.numbers(goal):
-                dfa = self.number(spec)
+                dfa = self.number_dfa(spec)
                 amounts[dfa] = amounts.get(dfa, 0) | tags
             for name in sorted(self.algebra.literals(goal)):
                 literals[name] = literals.get(name, 0) | tags
@@ -242,7 +246,7 @@ class Builder:
             depth=depth,
         )
 
-    def number(self, spec: NumberSpec) -> Dfa:
+    def number_dfa(self, spec: NumberSpec) -> Dfa:
         """The texts of the numbers of a specification."""
         found = self._numbers.get(spec)
         if found is None:

@@ -1,6 +1,7 @@
 """The byte automaton, one byte at a time: the exact definition of what the tables mean.
 
-The kernels of `grammar.tokens` do the same for whole vocabularies; where they cannot (recorded text decides), this does.
+The kernels of `grammar.tokens` do the same for whole vocabularies; where they cannot
+(recorded text decides), this does.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _COUNT_WORDS = 0xFFFF
 
 
 class Configuration(NamedTuple):
-    """Where the automaton stands. `count`: code points in a bounded string. `texts`: recorded texts, see `Tables`."""
+    """Where the automaton stands. `length`: code points so far of a bounded string. `texts`: recorded texts, see `Tables`."""
 
     row: int
     frame: int
-    count: int = 0
+    length: int = 0
     texts: tuple[bytes, ...] = ()
 
 
@@ -95,6 +96,7 @@ def ends(tables: Tables, at: Configuration) -> bool:
     """Whether the text may end here."""
     if at.row == tables.end_row:
         return True
+    tables.build_row(at.row)
     label = int(tables.accept[at.row]) - 1
     if label < 0:
         return False
@@ -110,7 +112,6 @@ def run(tables: Tables, at: Configuration, text: bytes) -> Configuration | None:
         if current is None:
             return None
     return current
-
 
 
 __all__ = ["Configuration", "ends", "follow", "reaches", "run", "step"]

@@ -20,7 +20,9 @@ class ValueHandler:
 
     __slots__ = ("_containers", "after", "builder", "frame", "position", "start")
 
-    def __init__(self, builder: Builder, position: Position, start: ValueStart, after: After, containers: Containers) -> None:
+    def __init__(
+        self, builder: Builder, position: Position, start: ValueStart, after: After, containers: Containers
+    ) -> None:
         self.builder = builder
         self.position = position
         self.start = start
@@ -51,7 +53,7 @@ class ValueHandler:
 
 
 class Containers:
-    """Opens the containers inside values. Set up by `JsonAutomaton`, which knows both kinds; the handlers know neither."""
+    """Opens the containers inside values: `JsonAutomaton` knows both kinds of handler, the handlers know neither."""
 
     def __init__(self, objects: type[ObjectHandler], arrays: type[ArrayHandler]) -> None:
         self._objects = objects
@@ -81,9 +83,7 @@ def value_frame(
     start = builder.start(position, leading=leading, first_item=first_item, closable=closable, depth=depth)
     handler = ValueHandler(builder, position, start, after, containers)
     key: Hashable = (builder.number, "value", position.number, leading, first_item, closable, after.key)
-    frame = builder.tables.frame(
-        key, handler, labels=start.labels, low=start.low, high=start.high, scopes=after.scopes
-    )
+    frame = builder.tables.frame(key, handler, labels=start.labels, low=start.low, high=start.high, scopes=after.scopes)
     handler.frame = frame
     return start.row, frame
 

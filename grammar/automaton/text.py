@@ -1,0 +1,125 @@
+"""The byte automaton of plain text: regular expressions and lists of choices, spelled in UTF-8 without any JSON around."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..errors import UnsatisfiableError
+from ..regular import Dfa, Language
+from .codes import VALUE_END
+from .completion import completion
+from .stepper import Configuration, ends, run
+from .tables import Tables
+
+Bytes = tuple[tuple[int, int], ...]  # one range of bytes after the other
+Suffixes = tuple[tuple[Bytes, int], ...]  # what may follow a byte, and the row each leads to
+
+_LIMITS = (0x7F, 0x7FF, 0xFFFF, 0x10FFFF)
+
+
+class TextAutomaton:
+    """A text is one word of a language. Raises UnsatisfiableError if there is none."""
+
+    def __init__(self, tables: Tables, language: Language, name: str) -> None:
+        self.tables = tables
+        self._dfa: Dfa = language.unbounded().dfa
+        if self._dfa.start is None:
+            raise UnsatisfiableError(f"{name} matches no text at all")
+        self._rows: dict[int, int] = {}
+        self._states: dict[int, int] = {}
+        self._inside: dict[Suffixes, int] = {}
+        with tables.lock:
+            frame = tables.frame(("text", self._dfa), self, labels=VALUE_END + 1)
+            self.start = Configuration(self._row(self._dfa.start), frame)
+
+    @property
+    def start_row(self) -> int:
+        return self.start.row
+
+    @property
+    def start_frame(self) -> int:
+        return self.start.frame
+
+    def accepts(self, text: str | bytes) -> bool:
+        """Whether the whole text (UTF-8) is in the language."""
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        with self.tables.lock:
+            at = run(self.tables, self.start, data)
+            return at is not None and ends(self.tables, at)
+
+    def completion(self, at: Configuration) -> bytes:
+        """A shortest way to where the text may end."""
+        return completion(self.tables, at)
+
+    def fill(self, frame: int, label: int) -> tuple[int, int] | None:
+        return (self.tables.end_row, self.tables.end_frame) if label == VALUE_END else None
+
+    def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> tuple[int, int] | None:
+        return self.fill(frame, label)
+
+    def _row(self, state: int) -> int:
+        row = self._rows.get(state)
+        if row is None:
+            row = self._rows[state] = self.tables.lazy(self._build)
+            self._states[row] = state
+        return row
+
+    def _build(self, row: int) -> None:
+        state = self._states[row]
+        suffixes: list[tuple[Bytes, int]] = []
+        for chars, target in self._dfa.step(state):
+            following = self._row(target)
+            for first, last in chars.ranges():
+                suffixes += ((spelled, following) for spelled in utf8_ranges(first, last))
+        self._write(row, suffixes)
+        if self._dfa.accepting(state):
+            self.tables.accept[row] = VALUE_END + 1
+
+    def _write(self, row: int, suffixes: Iterable[tuple[Bytes, int]]) -> None:
+        values = self.tables.rows[row]
+        longer: dict[int, list[tuple[Bytes, int]]] = {}
+        for ((first, last), *rest), target in suffixes:
+            if rest:
+                for byte in range(first, last + 1):
+                    longer.setdefault(byte, []).append((tuple(rest), target))
+            else:
+                values[first : last + 1] = target
+        for byte, after in longer.items():
+            values[byte] = self._inner(tuple(after))
+
+    def _inner(self, suffixes: Suffixes) -> int:
+        """The row inside a character; equal ones are shared."""
+        row = self._inside.get(suffixes)
+        if row is None:
+            row = self._inside[suffixes] = self.tables.dense()
+            self._write(row, suffixes)
+        return row
+
+
+def utf8_ranges(first: int, last: int) -> Iterator[Bytes]:
+    """The UTF-8 spellings of the code points `first` to `last` as sequences of byte ranges."""
+    for limit in _LIMITS:
+        if first > limit:
+            continue
+        top = min(last, limit)
+        yield from _aligned(first, top)
+        if top == last:
+            return
+        first = top + 1
+
+
+def _aligned(first: int, last: int) -> Iterator[Bytes]:
+    # Both have the same length in bytes. Split until all bytes but the leading ones run through their whole range.
+    size = len(chr(first).encode())
+    for i in range(1, size):
+        mask = (1 << 6 * i) - 1
+        if first & ~mask != last & ~mask:
+            if first & mask:
+                yield from _aligned(first, first | mask)
+                yield from _aligned((first | mask) + 1, last)
+                return
+            if last & mask != mask:
+                yield from _aligned(first, (last & ~mask) - 1)
+                yield from _aligned(last & ~mask, last)
+                return
+    yield tuple(zip(chr(first).encode(), chr(last).encode(), strict=True))

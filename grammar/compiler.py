@@ -1,0 +1,247 @@
+"""The face of the grammar package: `GrammarCompiler` and what it gives, `CompiledGrammar`."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from .automaton.automaton import JsonAutomaton
+from .automaton.frames import Order
+from .automaton.specs import Spelling, Whitespace
+from .automaton.text import TextAutomaton
+from .errors import GrammarError, SchemaError
+from .pipeline import Arena, JsonOptions, Registry, WhitespaceMode
+from .regular import whole_pattern, words
+from .sampling import sample
+from .schema import Report, Schema
+from .tokens import Matcher, TokenLevel, Vocabulary
+from .tokens.matcher import MaskRow
+
+ARENA_BYTES: Final = 128 << 20
+MASK_BYTES: Final = 64 << 20
+CACHED_GRAMMARS: Final = 1024
+_ANY_OBJECT: Final = {"type": "object"}
+
+
+class CompiledGrammar:
+    """A grammar ready for requests; immutable, shared by all that use it, safe for threads."""
+
+    def __init__(
+        self, automaton: JsonAutomaton | TextAutomaton, level: TokenLevel, kind: str, schema: Schema | None = None
+    ) -> None:
+        self.kind = kind
+        """"json_schema", "json_object", "regex" or "choice"."""
+        self._automaton = automaton
+        self._level = level
+        self._schema = schema
+
+    def matcher(self) -> Matcher:
+        """A new matcher at the beginning of a text."""
+        return self._level.matcher(self._automaton)
+
+    def accepts(self, text: str | bytes) -> bool:
+        """Whether the grammar allows the whole text (bytes are UTF-8): the byte automaton's verdict."""
+        return self._automaton.accepts(text)
+
+    def sample(self, seed: int = 0) -> str:
+        """A random text that the grammar allows; the same seed gives the same text."""
+        return sample(self._automaton, seed)
+
+    @property
+    def shortest(self) -> bytes:
+        """A shortest text (or nearly) that the grammar allows."""
+        return self._automaton.completion(self._automaton.start)
+
+    @property
+    def report(self) -> Report:
+        """Per pointer of the schema: enforced, annotation, or refused and why. Empty for grammars without a schema."""
+        return Report("") if self._schema is None else self._schema.report()
+
+
+class GrammarCompiler:
+    """Compiles schemas and patterns for one vocabulary, and keeps what it compiled. Safe for threads.
+
+    `arena_bytes` bounds what grammars build beside masks: beyond it new grammars start afresh, older ones live as long
+    as somebody uses them. `mask_bytes` bounds the table of mask rows, `cached` the number of grammars kept.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        *,
+        arena_bytes: int = ARENA_BYTES,
+        mask_bytes: int = MASK_BYTES,
+        cached: int = CACHED_GRAMMARS,
+    ) -> None:
+        self.vocabulary = vocabulary
+        self._arena_bytes = arena_bytes
+        self._mask_bytes = mask_bytes
+        self._cached = cached
+        self._cache: OrderedDict[tuple[object, ...], CompiledGrammar] = OrderedDict()
+        self._lock = threading.Lock()
+        self._arena = Arena(vocabulary, mask_bytes)
+        self.hits = 0
+        self.misses = 0
+
+    def json_schema(
+        self,
+        schema: dict[str, Any] | bool | str,
+        *,
+        order: Order = "schema",
+        whitespace: WhitespaceMode | Whitespace = "bounded",
+        spelling: Spelling = "natural",
+        formats: bool = True,
+        dialect: str | None = None,
+        registry: Registry | None = None,
+        max_digits: int = 40,
+    ) -> CompiledGrammar:
+        """The grammar of the JSON texts whose value is valid.
+
+        schema      Python objects, or JSON text
+        order       "schema": declared keys in the order of `properties`, others after them; "any": all orders
+        whitespace  "bounded" (runs of at most 8), "compact", "spaced" (", " and ": "), "pretty", or a `Whitespace`
+        spelling    "natural": values as JSON writers spell them; "any": every spelling that JSON allows
+        formats     whether `format` is asserted
+        dialect     the URI of a draft, where the schema has no `$schema`
+        registry    schemas that `$ref` may lead to
+        max_digits  the longest number, in characters
+
+        Raises SchemaError, UnsupportedError, UnsatisfiableError, PatternError or BudgetError, each with its place.
+        """
+        space = whitespace if isinstance(whitespace, Whitespace) else Whitespace(whitespace)
+        options = JsonOptions(order, space, spelling, formats, dialect, max_digits)
+        # What a registry holds is not looked at, so what depends on one is not kept.
+        key = ("json_schema", _content_key(schema), options) if registry is None else None
+
+        def build(arena: Arena) -> CompiledGrammar:
+            automaton, read = arena.json(schema, options, registry)
+            return CompiledGrammar(automaton, arena.level, "json_schema", read)
+
+        return self._get(key, build)
+
+    def json_object(self, *, whitespace: WhitespaceMode | Whitespace = "bounded") -> CompiledGrammar:
+        """The grammar of all JSON objects."""
+        return self.json_schema(_ANY_OBJECT, whitespace=whitespace)
+
+    def regex(self, pattern: str) -> CompiledGrammar:
+        """The grammar of the texts that match an ECMA-262 pattern as a whole. Raises PatternError, UnsatisfiableError."""
+        return self._get(
+            ("regex", pattern),
+            lambda arena: CompiledGrammar(
+                arena.text(whole_pattern(pattern), f"the pattern {pattern!r}"), arena.level, "regex"
+            ),
+        )
+
+    def choice(self, choices: Iterable[str]) -> CompiledGrammar:
+        """The grammar of a list of texts. Raises SchemaError if the list is empty or holds anything but strings."""
+        chosen = tuple(choices)
+        if not chosen or not all(isinstance(text, str) for text in chosen):
+            raise SchemaError("choices are a list of one or more strings", keyword="choice")
+        return self._get(
+            ("choice", chosen),
+            lambda arena: CompiledGrammar(arena.text(words(chosen), "the list of choices"), arena.level, "choice"),
+        )
+
+    def fill_masks(self, matchers: Sequence[Matcher], rows: MaskRow) -> None:
+        """Writes the mask of `matchers[i]` to `rows[i]`: int32 or uint32 [len(matchers) or more, ceil(size / 32)]."""
+        levels = {id(matcher.level): matcher.level for matcher in matchers}
+        if len(levels) == 1:
+            next(iter(levels.values())).fill_masks(matchers, rows)
+            return
+        for matcher, row in zip(matchers, rows, strict=False):
+            matcher.fill_mask(row)
+
+    def clear(self) -> None:
+        """Forgets all grammars. Those in use go on."""
+        with self._lock:
+            self._cache.clear()
+            self._arena = Arena(self.vocabulary, self._mask_bytes)
+
+    def save(self, path: Path) -> int:
+        """Writes what is needed to compile the cached grammars again, as JSON lines; returns how many."""
+        with self._lock:
+            keys = list(self._cache)
+        lines = [line for key in keys if (line := _line(key)) is not None]
+        path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        return len(lines)
+
+    def load(self, path: Path) -> int:
+        """Compiles the grammars that `save` wrote; returns how many. Those that fail today are left out."""
+        count = 0
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            options = record.get("options", {})
+            try:
+                if record["kind"] == "json_schema":
+                    whitespace = Whitespace(**options.pop("whitespace"))
+                    self.json_schema(json.loads(record["source"]), whitespace=whitespace, **options)
+                elif record["kind"] == "regex":
+                    self.regex(record["source"])
+                else:
+                    self.choice(record["source"])
+            except GrammarError:
+                continue
+            count += 1
+        return count
+
+    def _get(self, key: tuple[object, ...] | None, build: Callable[[Arena], CompiledGrammar]) -> CompiledGrammar:
+        with self._lock:
+            found = self._cache.get(key) if key is not None else None
+            if found is not None and key is not None:
+                self._cache.move_to_end(key)
+                self.hits += 1
+                return found
+            self.misses += 1
+            if self._arena.tables.nbytes() > self._arena_bytes:
+                self._cache.clear()
+                self._arena = Arena(self.vocabulary, self._mask_bytes)
+            arena = self._arena
+        grammar = build(arena)  # outside the lock: a hit must not wait for a slow compile
+        if key is not None:
+            with self._lock:
+                if arena is self._arena:
+                    grammar = self._cache.setdefault(key, grammar)
+                    while len(self._cache) > self._cached:
+                        self._cache.popitem(last=False)
+        return grammar
+
+
+def _content_key(schema: Any) -> str:
+    """The schema as text: equal for schemas that read alike. The order counts in `properties`, nowhere else."""
+    if isinstance(schema, str):
+        return schema
+    try:
+        return json.dumps(_sorted(schema, False), ensure_ascii=False, default=repr)
+    except RecursionError:
+        return repr(id(schema))
+
+
+def _sorted(node: Any, ordered: bool) -> Any:
+    if isinstance(node, dict):
+        names = node if ordered else sorted(node, key=str)
+        return {name: _sorted(node[name], name == "properties" and not ordered) for name in names}
+    if isinstance(node, list):
+        return [_sorted(item, False) for item in node]
+    return node
+
+
+def _line(key: tuple[object, ...]) -> str | None:
+    kind, source, *rest = key
+    record: dict[str, Any] = {"kind": kind, "source": source}
+    if rest:
+        options = rest[0]
+        assert isinstance(options, JsonOptions)
+        space = options.whitespace
+        record["options"] = {
+            "order": options.order,
+            "whitespace": {"mode": space.mode, "indent": space.indent, "longest": space.longest},
+            "spelling": options.spelling,
+            "formats": options.formats,
+            "dialect": options.dialect,
+            "max_digits": options.max_digits,
+        }
+    return json.dumps(record, ensure_ascii=False)

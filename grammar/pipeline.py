@@ -1,0 +1,82 @@
+"""The compiler on one screen: from the text of a schema to matchers.
+
+    schema.read         keywords to expressions            grammar/schema
+    Algebra             expressions to clauses             grammar/algebra
+    JsonAutomaton       clauses to a byte automaton        grammar/automaton
+    TokenLevel          bytes to token masks               grammar/tokens
+
+Everything after reading is lazy: compiling builds what the first mask needs, the rest is built where a text leads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import referencing
+
+from .automaton.automaton import JsonAutomaton
+from .automaton.frames import FrameOptions, Order
+from .automaton.lexemes import Lexemes
+from .automaton.specs import Spelling, Whitespace
+from .automaton.tables import Tables
+from .automaton.text import TextAutomaton
+from .regular import Language
+from .schema import Schema, read
+from .tokens import TokenLevel, Vocabulary
+
+WhitespaceMode = Literal["bounded", "compact", "spaced", "pretty"]
+Registry = referencing.Registry[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonOptions:
+    """How JSON is written and a schema is read; see `GrammarCompiler.json_schema`."""
+
+    order: Order = "schema"
+    whitespace: Whitespace = Whitespace()
+    spelling: Spelling = "natural"
+    formats: bool = True
+    dialect: str | None = None
+    max_digits: int = 40
+
+    def __post_init__(self) -> None:
+        if self.order not in ("schema", "any"):
+            raise ValueError(f"order {self.order!r} (schema or any)")
+        if self.spelling not in ("natural", "any"):
+            raise ValueError(f"spelling {self.spelling!r} (natural or any)")
+        if not 1 <= self.max_digits <= 400:
+            raise ValueError(f"max_digits {self.max_digits} (1 to 400)")
+
+
+class Arena:
+    """Tables, lexemes and masks that grammars share; append-only, and given up as a whole when it has grown too large."""
+
+    def __init__(self, vocabulary: Vocabulary, mask_bytes: int) -> None:
+        self.tables = Tables()
+        self.level = TokenLevel(vocabulary, self.tables, budget=mask_bytes)
+        self._lexemes: dict[tuple[Spelling, Whitespace], Lexemes] = {}
+
+    def json(self, source: Any, options: JsonOptions, registry: Registry | None) -> tuple[JsonAutomaton, Schema]:
+        """The automaton of a JSON Schema, through all stages."""
+        schema = read(source, dialect=options.dialect, formats=options.formats, registry=registry)
+        frames = FrameOptions(
+            order=options.order,
+            spelling=options.spelling,
+            max_digits=options.max_digits,
+            pretty=options.whitespace.mode == "pretty",
+        )
+        return JsonAutomaton(self.tables, self._lexeme(options), schema, frames), schema
+
+    def text(self, language: Language, name: str) -> TextAutomaton:
+        """The automaton of a regular language."""
+        return TextAutomaton(self.tables, language, name)
+
+    def _lexeme(self, options: JsonOptions) -> Lexemes:
+        key = (options.spelling, options.whitespace)
+        with self.tables.lock:
+            found = self._lexemes.get(key)
+            if found is None:
+                found = Lexemes(self.tables, spelling=options.spelling, whitespace=options.whitespace)
+                self._lexemes[key] = found
+            return found
