@@ -15,6 +15,9 @@ INSTALLED := $(VENV)/.installed-$(KEY)
 SOURCES   := $(shell find engine grammar plugins samplers \( -name '*.py' -o -name py.typed \) ! -path '*/.*')
 FOLDERS   := $(shell find engine grammar plugins samplers -type d ! -name __pycache__ ! -path '*/.*')
 
+# setuptools copies what it builds here, and would ship modules that are long gone.
+LEFTOVERS := build/lib build/bdist.*
+
 PYTEST ?=
 
 .DEFAULT_GOAL := help
@@ -64,13 +67,13 @@ $(RUNTIME):
 
 $(DEVELOP): | $(RUNTIME)
 	@echo "environment: installing the tools for tests and lint"
+	@rm -rf $(LEFTOVERS)
 	@$(PIP) install --no-build-isolation '.[test,lint,bench]'
 	@touch $@
 
 $(INSTALLED): $(SOURCES) $(FOLDERS) pyproject.toml | $(RUNTIME)
-	@rm -rf build/lib build/bdist.*
+	@rm -rf $(LEFTOVERS)
 	@$(PIP) install --no-index --no-deps --no-build-isolation --force-reinstall .
-	@rm -rf build/lib build/bdist.*
 	@touch $@
 
 clean:

@@ -17,15 +17,22 @@ from typing import TYPE_CHECKING, Any
 from .errors import (
     BusyError,
     ClosedError,
+    CompileError,
     ConfigError,
     ContextLengthError,
+    DownloadError,
     EngineError,
     GrammarFault,
+    ModelError,
     ModelFault,
+    ModelFileError,
+    PagesExhaustedError,
     PluginFault,
     RequestError,
     RequestFault,
+    StepError,
     TokenizerError,
+    UnsupportedModelError,
 )
 
 if TYPE_CHECKING:
@@ -45,18 +52,25 @@ __all__ = [
     "AsyncStream",
     "BusyError",
     "ClosedError",
+    "CompileError",
     "ConfigError",
     "ContextLengthError",
+    "DownloadError",
     "Engine",
     "EngineConfig",
     "EngineError",
     "GrammarFault",
+    "ModelError",
     "ModelFault",
+    "ModelFileError",
+    "PagesExhaustedError",
     "PluginFault",
     "RequestError",
     "RequestFault",
+    "StepError",
     "Stream",
     "TokenizerError",
+    "UnsupportedModelError",
 ]
 
 

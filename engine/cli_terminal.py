@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TextIO
+from typing import NoReturn, Self, TextIO
 
 from tqdm import tqdm
 
@@ -22,7 +22,7 @@ class ProgressBars:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._stage = ""
-        self._bar: tqdm[None] | None = None
+        self._bar: tqdm[NoReturn] | None = None
 
     def __call__(self, stage: str, share: float) -> None:
         if stage != self._stage:
