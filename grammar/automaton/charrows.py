@@ -54,10 +54,12 @@ class CharRows:
         marks: Marks = COUNTED,
         *,
         total: bool = False,
+        keep: bool = True,
     ) -> None:
         """Fills `row`: a character of class `partition[i]` leads to `targets[i]`, the quote has the value `closing`.
 
         `total`: no character is refused from here on, so that whole tokens of string characters may be skipped over.
+        `keep`: the row's mask is worth keeping where it is wide (not if each frame filters it differently).
         """
         shape = layout(partition, self.spelling)
         entries = self._entries(shape, targets, marks)
@@ -73,7 +75,7 @@ class CharRows:
             own = tables.rows[row]
             own[:] = values[shape.root]
             own[QUOTE] = closing
-            if len(shape.bytes) >= _WIDE_FROM:
+            if keep and len(shape.bytes) >= _WIDE_FROM:
                 tables.wide[row] = row
         self._record_loops(row, shape, targets, entries, marks, total)
 

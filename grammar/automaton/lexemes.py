@@ -11,9 +11,10 @@ from dataclasses import replace
 from .bodies import Bodies
 from .charrows import CharRows
 from .codes import ARRAY_CLOSE, ARRAY_OPEN, BIG, FIRST_LABEL, OBJECT_OPEN, VALUE_END
+from .keys import Keys
 from .plain import KEYWORDS, NumberTable, keyword_edges
 from .products import Part
-from .specs import Spelling, ValueSpec, ValueStart, Whitespace
+from .specs import KeyLexeme, KeySpec, Spelling, ValueSpec, ValueStart, Whitespace
 from .strings import StringRows
 from .tables import Tables
 from .whitespace import Spacing
@@ -46,6 +47,7 @@ class Lexemes:
         self.chars = CharRows(tables, spelling)
         self.bodies = Bodies(StringRows(tables, self.chars))
         self.numbers = NumberTable(tables)
+        self._keys = Keys(tables, self.chars, self.spacing)
         self._values: dict[ValueSpec, ValueStart] = {}
 
     def after_item(self, may_continue: bool, may_close: bool, depth: int = 0) -> int:
@@ -60,6 +62,16 @@ class Lexemes:
             with self.tables.lock:
                 start = self._values[general] = self._value(general)
         return start if general.all_tags == spec.all_tags else replace(start, all_tags=spec.all_tags)
+
+    def keys(self, spec: KeySpec) -> KeyLexeme:
+        """The lexeme that reads a key. Raises BudgetError if the patterns of keys are too large together."""
+        with self.tables.lock:
+            return self._keys.lexeme(spec)
+
+    def extended(self, lexeme: KeyLexeme, name: str) -> KeyLexeme:
+        """The lexeme after the undeclared key `name` was used: it may not come again. Cheap: it copies one path."""
+        with self.tables.lock:
+            return self._keys.extended(lexeme, name)
 
     def _normal(self, spec: ValueSpec) -> ValueSpec:
         """The same position without what makes no difference here, so that more schemas share it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -10,6 +9,7 @@ from .codes import BIG, FIRST_LABEL, VALUE_END
 
 if TYPE_CHECKING:
     from ..regular import Dfa, Language
+    from .keytext import KeyText
 
 Spelling = Literal["natural", "any"]
 
@@ -93,7 +93,7 @@ class KeySpec:
     depth: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class KeyLexeme:
     """Rows that read a key with the punctuation before it and the colon behind it.
 
@@ -114,7 +114,8 @@ class KeyLexeme:
     names: tuple[str, ...]
     signatures: tuple[int, ...]
     used: frozenset[str]
-    _allow: Callable[[int], int]
+    depth: int
+    text: KeyText
 
     def signature_label(self, index: int) -> int:
         """The label of an undeclared key with the signature `signatures[index]`."""
@@ -141,4 +142,4 @@ class KeyLexeme:
 
     def allow(self, mask: int) -> int:
         """The value of `allow` for a frame: bit i of `mask` says that a key with label FIRST_LABEL + i may come."""
-        return self._allow(mask)
+        return self.text.reach.allow(mask)

@@ -75,13 +75,17 @@ class Spacing:
 
     # ---- fixed text
 
-    def edge(self, text: bytes, last: int) -> tuple[int, int]:
-        """An edge (byte, value) into a chain of rows that reads `text`; its last byte has the value `last`."""
+    def edge(self, text: bytes, last: int, flag: int = 0, reach: int = -1) -> tuple[int, int]:
+        """An edge (byte, value) into a chain of rows that reads `text`; its last byte has the value `last`.
+
+        With a `flag`, entering the chain is checked against `reach`.
+        """
         value = last
         for byte in reversed(text[1:]):
             row = self.tables.sparse()
             self.tables.set_sparse(row, 0, [(byte, value)])
-            value = row
+            self.tables.reach[row] = reach
+            value = row | flag
         return text[0], value
 
     def line(self, depth: int) -> bytes:

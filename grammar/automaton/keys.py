@@ -1,0 +1,71 @@
+"""Keys of objects with the punctuation around them: from after `{` or a value to the label behind the colon."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .charrows import CharRows
+from .codes import OBJECT_CLOSE
+from .keybodies import KeyBodies
+from .keytext import KeyText, KeyTexts
+from .specs import KeyLexeme, KeySpec
+from .spelling import QUOTE
+from .tables import Tables
+from .whitespace import COMMA, Spacing
+
+_CLOSE = (0x7D, -(OBJECT_CLOSE + 1))
+
+
+class Keys:
+    """Makes key lexemes, and their extensions by used keys."""
+
+    def __init__(self, tables: Tables, chars: CharRows, spacing: Spacing) -> None:
+        self.tables = tables
+        self.spacing = spacing
+        self.texts = KeyTexts(KeyBodies(tables, chars, spacing))
+        self._lexemes: dict[tuple[KeyText, int], KeyLexeme] = {}
+
+    def lexeme(self, spec: KeySpec) -> KeyLexeme:
+        """The lexeme of a specification."""
+        return self._around(self.texts.text(spec.names, spec.patterns, spec.any_other), spec.depth)
+
+    def extended(self, lexeme: KeyLexeme, name: str) -> KeyLexeme:
+        """The same lexeme without the undeclared key `name`, which was used."""
+        if name in lexeme.names or name in lexeme.used:
+            raise ValueError(f"{name!r} is no undeclared key that may still come")
+        return self._around(self.texts.extended(lexeme.text, name), lexeme.depth)
+
+    def _around(self, text: KeyText, depth: int) -> KeyLexeme:
+        depth = depth if self.spacing.mode == "pretty" else 0
+        lexeme = self._lexemes.get((text, depth))
+        if lexeme is None:
+            lexeme = self._lexemes[text, depth] = self._lexeme(text, depth)
+        return lexeme
+
+    def _lexeme(self, text: KeyText, depth: int) -> KeyLexeme:
+        first, first_open, following, following_open = self._punctuation(text, depth)
+        return KeyLexeme(
+            first, following, first_open, following_open, text.names, text.signatures, text.used, depth, text
+        )
+
+    def _punctuation(self, text: KeyText, depth: int) -> tuple[int, int, int, int]:
+        """The rows `first`, `first_open`, `next` and `next_open` of a lexeme."""
+        tables, spacing = self.tables, self.spacing
+        line = spacing.line(depth) if spacing.mode == "pretty" else b""
+        close = spacing.edge(spacing.line(depth - 1) + b"}", _CLOSE[1]) if line else _CLOSE
+        if not text.root:
+            return spacing.runs([_CLOSE]), 0, spacing.runs([close]), 0
+        reach = int(tables.reach[text.root])
+        flag = text.reach.flag_of(reach)
+        key = (QUOTE, text.root | flag)
+        if spacing.mode in ("bounded", "compact"):
+            after = spacing.runs([key])
+            tables.reach[after] = reach
+            comma = (COMMA, after | flag)
+        else:
+            between = line or b" "
+            key = spacing.edge(line + b'"', key[1], flag, reach)
+            comma = spacing.edge(b"," + between + b'"', text.root | flag, flag, reach)
+        edges = [[key, _CLOSE], [key, key], [comma, close], [comma, comma]]
+        first, first_open, following, following_open = spacing.run_block(np.array(edges, np.int32)).tolist()
+        return first, first_open, following, following_open

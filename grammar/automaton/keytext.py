@@ -1,0 +1,248 @@
+"""The text of a key: declared names as a trie over the bodies of undeclared keys, filtered by what a frame allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..regular.charset import CharSet
+from ..regular.dfa import Dfa
+from .charrows import Marks
+from .codes import FIRST_LABEL, ROW_MASK
+from .keybodies import KeyBodies, KeyBody
+from .keyclasses import KeyClasses
+from .keyreach import KeyReach
+from .spelling import QUOTE
+from .trie import Base, Tree, WordRows, grow, over, spellings
+from .trieshape import trie_shape
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class KeyText:
+    """Rows that read a key after its opening quote, to the colon and its label.
+
+    `root` is 0 where no key can come at all, `patterned` whether patterns tell undeclared keys apart.
+    """
+
+    root: int
+    reach: KeyReach
+    names: tuple[str, ...]
+    signatures: tuple[int, ...]
+    patterned: bool
+    used: frozenset[str] = frozenset()
+    origin: int = 0
+
+
+class KeyTexts:
+    """Makes the texts of keys, once for equal names and patterns."""
+
+    def __init__(self, bodies: KeyBodies) -> None:
+        self.bodies = bodies
+        self.tables = bodies.tables
+        self.spelling = bodies.chars.spelling
+        self._texts: dict[tuple[tuple[str, ...], tuple[Dfa, ...], bool], KeyText] = {}
+        self._extended: dict[tuple[int, frozenset[str]], KeyText] = {}
+
+    def text(self, names: tuple[str, ...], patterns: tuple[Dfa, ...], other: bool) -> KeyText:
+        """The rows of these names and classes of other keys."""
+        key = (names, patterns, other)
+        text = self._texts.get(key)
+        if text is None:
+            text = self._texts[key] = self._text(names, patterns, other)
+        return text
+
+    def _text(self, names: tuple[str, ...], patterns: tuple[Dfa, ...], other: bool) -> KeyText:
+        classes = self.bodies.classes(patterns, other)
+        signatures = classes.signatures
+        reach = KeyReach(self.tables, len(signatures) + len(names), 0 in signatures)
+        body = self.bodies.body(classes, reach) if patterns else None
+        root = 0
+        if body is not None and classes.start is not None:
+            root = body.row(classes.start)
+        elif other:
+            root = self.bodies.free()
+        if names:
+            root = _Names(self, names, classes, body, reach).root()
+        return KeyText(root, reach, names, signatures, bool(patterns), origin=root)
+
+    def extended(self, text: KeyText, name: str) -> KeyText:
+        """The same keys without `name`, an undeclared one that was used: a copy of the rows that spell it."""
+        used = text.used | {name}
+        key = (text.origin, used)
+        extended = self._extended.get(key)
+        if extended is None:
+            root = _Without(self, text, name).row(0, text.root)
+            extended = KeyText(root, text.reach, text.names, text.signatures, text.patterned, used, text.origin)
+            self._extended[key] = extended
+        return extended
+
+
+class _Names:
+    """The trie of declared names over whatever else a key may be."""
+
+    def __init__(
+        self, texts: KeyTexts, names: tuple[str, ...], classes: KeyClasses, body: KeyBody | None, reach: KeyReach
+    ) -> None:
+        self._texts = texts
+        self._classes = classes
+        self._body = body
+        self._reach = reach
+        # a name that holds a lone surrogate is in no text
+        order = sorted((i for i, name in enumerate(names) if _scalar(name)), key=names.__getitem__)
+        self._labels = [len(classes.signatures) + i for i in order]
+        self._words = [names[i] for i in order]
+        self._shape = trie_shape(self._words)
+
+    def root(self) -> int:
+        texts, reach, shape = self._texts, self._reach, self._shape
+        if not self._words:
+            return 0
+        states = self._states()
+        masks = self._masks() if states is None else self._masks_over(states)
+        values = {mask: reach.value(mask) for mask in set(masks)}
+        closing = texts.bodies.colons(
+            [FIRST_LABEL + label for label in self._labels], [reach.value(1 << label) for label in self._labels]
+        )
+        rows = WordRows(
+            texts.tables,
+            texts.spelling,
+            self._words,
+            (closing | reach.flag).tolist(),
+            self._base(states),
+            Marks(reach.flag, reach.flag, reach.union),
+            shape,
+            np.array([values[mask] for mask in masks], np.int64),
+        )
+        return rows.root
+
+    def _base(self, states: list[int | None] | None) -> Base | None:
+        bodies, flag = self._texts.bodies, self._reach.flag
+
+        def inside(row: int, byte: int) -> int:
+            value = bodies.tables.value(row, byte)
+            return bodies.flagged(value & ROW_MASK, flag) if value > 0 else 0
+
+        if states is None:
+            if not self._classes.signatures:
+                return None
+            free = bodies.free()
+            return Base(bodies.flagged(free, flag), free, inside=inside)
+        body = self._body
+        assert body is not None
+        rows = [0 if state is None else bodies.flagged(body.row(state), flag) for state in states]
+        return Base(rows=np.array(rows, np.int32), inside=inside)
+
+    def _states(self) -> list[int | None] | None:
+        """The state of the patterns in each node, or None if there are no patterns."""
+        if self._body is None:
+            return None
+        states: list[int | None] = [None] * self._shape.size
+        states[0] = self._classes.start
+        for node, children in enumerate(self._children()):
+            state = states[node]
+            if state is not None:
+                for child in children:
+                    states[child] = self._classes.next(state, chr(self._shape.char[child]))
+        return states
+
+    def _children(self) -> Iterable[list[int]]:
+        following = self._shape.has_next().tolist()
+        for node in range(self._shape.size):
+            branches = self._shape.branches.get(node, [])
+            yield [node + 1, *branches] if following[node] else branches
+
+    def _masks(self) -> list[int]:
+        """For each node the labels that can still come: of the names below it, and of other keys always."""
+        free = 1 if self._classes.signatures else 0
+        masks = [free]
+        for label, count in zip(self._labels, self._shape.lengths, strict=True):
+            masks += [1 << label | free] * count
+        for label, path, end in zip(self._labels, self._shape.paths, self._shape.ends, strict=True):
+            masks[end] |= 1 << label
+            for node in path:
+                masks[node] |= 1 << label
+        return masks
+
+    def _masks_over(self, states: list[int | None]) -> list[int]:
+        """The same where patterns limit the other keys: a class counts only if it has a key besides the names."""
+        classes = self._classes
+        named = dict(zip(self._shape.ends, self._labels, strict=True))
+        masks = [0] * self._shape.size
+        children = list(self._children())
+        for node in reversed(range(self._shape.size)):
+            state = states[node]
+            mask = 0
+            if node in named:
+                mask |= 1 << named[node]
+            elif state is not None and (ending := classes.ending[state]) is not None:
+                mask |= 1 << ending
+            for child in children[node]:
+                mask |= masks[child]
+            if state is not None:
+                taken = CharSet.chars(chr(self._shape.char[child]) for child in children[node])
+                for chars, target in classes.steps[state]:
+                    if chars - taken:
+                        mask |= classes.live[target]
+            masks[node] = mask
+        return masks
+
+
+class _Without:
+    """Copies of the rows that spell one key, in which that key cannot end."""
+
+    def __init__(self, texts: KeyTexts, text: KeyText, name: str) -> None:
+        self._texts = texts
+        self._tables = texts.tables
+        self._text = text
+        self._name = name
+        self._made: dict[tuple[int, int], int] = {}
+
+    def row(self, position: int, row: int) -> int:
+        """The copy of `row`, in which `position` characters of the name were read."""
+        made = self._made.get((position, row))
+        if made is None:
+            if position == len(self._name):
+                made = self._copy(row, [(QUOTE, 0)])
+            else:
+                tree: Tree = {}
+                for spelled in spellings(ord(self._name[position]), self._texts.spelling):
+                    grow(tree, spelled, position + 1)
+                made = self._within(row, tree)
+            self._made[position, row] = made
+        return made
+
+    def _within(self, row: int, tree: Tree) -> int:
+        edges: list[tuple[int, int]] = []
+        done: dict[int, tuple[int, int]] = {}
+        for byte, below in tree.items():
+            value = self._tables.value(row, byte)
+            if value <= 0:
+                continue
+            after = value & ROW_MASK
+            key = id(below) if not isinstance(below, int) else -below
+            known, copy = done.get(key, (0, 0))
+            if known != after:
+                copy = self.row(below, after) if isinstance(below, int) else self._within(after, below)
+                done[key] = (after, copy)
+            edges.append((byte, copy | self._text.reach.flag_of(int(self._tables.reach[copy]))))
+        return self._copy(row, edges)
+
+    def _copy(self, row: int, edges: list[tuple[int, int]]) -> int:
+        tables = self._tables
+        copy = tables.sparse()
+        over(tables, copy, row, edges)
+        tables.wide[copy] = tables.wide[row]
+        tables.reach[copy] = self._reach(copy, row)
+        return copy
+
+    def _reach(self, copy: int, row: int) -> int:
+        if not self._text.patterned:  # endless other keys go on from everywhere
+            return int(self._tables.reach[row])
+        values = self._tables.values(copy)
+        return self._text.reach.union(set((values[values > 0] & ROW_MASK).tolist()))
+
+
+def _scalar(name: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in name)
