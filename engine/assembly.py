@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..grammar import GrammarCompiler, Vocabulary
-from ..grammar.tokens import Matcher
+from ..grammar import GrammarCompiler, Matcher, Vocabulary
 from ..plugins import create_manager
 from .config import EngineConfig
 from .service import Parts
