@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import errno
 import logging
+import signal
 import socket
+from contextlib import suppress
 
 import uvicorn
 
@@ -39,7 +41,10 @@ def run(options: argparse.Namespace) -> int:
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
             lifespan="on",
         )
-        uvicorn.Server(config).run(sockets=[listener])
+        # Once all is shut down in order uvicorn raises again the signal that ended it; that is no failure.
+        signal.signal(signal.SIGTERM, lambda number, frame: None)
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listener])
     return 0
 
 

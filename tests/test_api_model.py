@@ -70,7 +70,7 @@ def address(model: None) -> Iterator[str]:
             assert found, f"the server said {line!r}"
             yield found.group().removesuffix("/v1")
         finally:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGTERM)
             assert process.wait(20) == 0
 
 

@@ -23,7 +23,18 @@ PART_MAY_IMPORT = {
 }
 
 # Stages of the grammar compiler, in order: a stage sees the toolbox and the stages before it.
-GRAMMAR_STAGES = ("errors", "regular", "schema", "algebra", "automaton", "tokens", "pipeline", "")
+GRAMMAR_STAGES = (
+    "errors",
+    "regular",
+    "schema",
+    "algebra",
+    "automaton",
+    "tokens",
+    "sampling",
+    "pipeline",
+    "compiler",
+    "",
+)
 
 TVM_HOMES = ("engine/runtime/", "grammar/tokens/")
 TVM_MODULES = {"tvm", "tvm_ffi"}
