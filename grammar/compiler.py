@@ -128,7 +128,7 @@ class GrammarCompiler:
         return self.json_schema(_ANY_OBJECT, whitespace=whitespace)
 
     def regex(self, pattern: str) -> CompiledGrammar:
-        """The grammar of the texts that match an ECMA-262 pattern as a whole. Raises PatternError, UnsatisfiableError."""
+        """The grammar of the texts that an ECMA-262 pattern matches as a whole. Raises PatternError, UnsatisfiableError."""
         return self._get(
             ("regex", pattern),
             lambda arena: CompiledGrammar(

@@ -10,7 +10,7 @@ Everything after reading is lazy: compiling builds what the first mask needs, th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import referencing
@@ -34,7 +34,7 @@ class JsonOptions:
     """How JSON is written and a schema is read; see `GrammarCompiler.json_schema`."""
 
     order: Order = "schema"
-    whitespace: Whitespace = Whitespace()
+    whitespace: Whitespace = field(default_factory=Whitespace)
     spelling: Spelling = "natural"
     formats: bool = True
     dialect: str | None = None
@@ -50,7 +50,7 @@ class JsonOptions:
 
 
 class Arena:
-    """Tables, lexemes and masks that grammars share; append-only, and given up as a whole when it has grown too large."""
+    """Tables, lexemes and masks that grammars share; append-only, given up as a whole when grown too large."""
 
     def __init__(self, vocabulary: Vocabulary, mask_bytes: int) -> None:
         self.tables = Tables()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice, product
 
-from ..regular import number_count, number_values
+from ..regular import number_values
 from ..schema.expr import Const
 from ..schema.values import FALSE, NULL, TRUE, Canonical
 from .alphabet import alphabet
@@ -61,9 +61,10 @@ class Emptiness:
                 return None
             found.update((("string", word), None) for word in words)
         for spec in self._scalars.numbers(goal):
-            if number_count(spec, limit + 1) > limit:
+            numbers = number_values(spec, limit)
+            if numbers is None:
                 return None
-            found.update((("number", value), None) for value in number_values(spec, limit))
+            found.update((("number", value), None) for value in numbers)
         for clause in self._containers.arrays(goal):
             arrays = self._arrays(clause, limit)
             if arrays is None:

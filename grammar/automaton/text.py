@@ -1,4 +1,4 @@
-"""The byte automaton of plain text: regular expressions and lists of choices, spelled in UTF-8 without any JSON around."""
+"""The byte automaton of plain text: regular expressions and lists of choices, in UTF-8 without any JSON around."""
 
 from __future__ import annotations
 
