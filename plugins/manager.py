@@ -138,8 +138,8 @@ def _register(manager: pluggy.PluginManager, name: str, plugin: object) -> None:
 
 def _check(name: str, hook: str, answer: object, protocol: type) -> None:
     if not isinstance(answer, protocol):
-        members = sorted(m for m in getattr(protocol, "__protocol_attrs__", ()) if not hasattr(answer, m))
-        lack = f"; missing: {', '.join(members)}" if members else ""
+        missing = [member for member in dir(protocol) if not member.startswith("_") and not hasattr(answer, member)]
+        lack = f"; missing: {', '.join(missing)}" if missing else ""
         raise PluginError(name, f"{hook} returned {type(answer).__name__}, not a {protocol.__name__}{lack}")
 
 

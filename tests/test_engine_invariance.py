@@ -1,5 +1,7 @@
-"""The model's step gives each sequence the same logits to the last bit, whatever else is in the step and however its tokens were
-cut into steps. Everything that batching promises rests on this: see the tests of the engine with the real model."""
+"""A step gives each sequence the same logits to the last bit, whatever else is in it and however tokens were cut.
+
+Everything that batching promises rests on this: see the tests of the engine with the real model.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,142 @@
+"""Tokenizers built from what a model file stores."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slipcast.engine.errors import TokenizerError
+from slipcast.engine.runtime.config import TokenizerSpec
+from slipcast.engine.tokenizer import build_tokenizer
+
+NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+
+
+def spec(model: str, entries: list[tuple[str, int, float]], merges=(), pre=None, **more) -> TokenizerSpec:
+    texts, kinds, scores = zip(*entries, strict=True)
+    values = {
+        "bos_id": None, "eos_id": None, "unknown_id": None, "padding_id": None,
+        "add_bos": False, "add_space_prefix": False, "chat_template": None,
+    } | more  # fmt: skip
+    return TokenizerSpec(
+        model=model, pre=pre, tokens=texts, token_types=kinds, scores=scores, merges=tuple(merges), **values
+    )
+
+
+def byte_alphabet() -> list[str]:
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    return [chr(b) for b in printable] + [chr(0x100 + i) for i in range(256 - len(printable))]
+
+
+def byte_level(pre="smollm", **more) -> TokenizerSpec:
+    entries = [("<|endoftext|>", CONTROL, 0.0), ("<|im_end|>", CONTROL, 0.0)]
+    entries += [(c, NORMAL, 0.0) for c in byte_alphabet()]
+    merges = ["t h", "th e", "Ġ the", "1 2", "Ã ©"]
+    entries += [(merge.replace(" ", ""), NORMAL, 0.0) for merge in merges]
+    entries += [("<tool>", USER, 0.0), ("<unused>", UNUSED, 0.0)]
+    return spec("gpt2", entries, merges, pre, eos_id=1, bos_id=0, chat_template="{{ x }}", **more)
+
+
+@given(st.text())
+@settings(deadline=None)
+def test_byte_level_round_trip(text):
+    tokenizer = build_tokenizer(byte_level())
+    ids = tokenizer.encode(text, special=False)
+    assert tokenizer.decode(ids) == text
+    assert b"".join(map(tokenizer.bytes_of, ids)) == text.encode()
+
+
+def test_byte_level_pieces():
+    tokenizer = build_tokenizer(byte_level())
+    names = [tokenizer.name(id_) for id_ in tokenizer.encode("the the é 12")]
+    assert names == ["the", "Ġthe", "Ġ", "Ã©", "Ġ", "1", "2"]  # smollm's digits stand alone
+    grouped = build_tokenizer(byte_level(pre="gpt-2"))
+    assert [grouped.name(id_) for id_ in grouped.encode("a 12")] == ["a", "Ġ", "12"]
+
+
+def test_special_tokens():
+    tokenizer = build_tokenizer(byte_level())
+    ids = tokenizer.encode("the<|im_end|><tool>")
+    assert ids[1] == 1 and tokenizer.name(ids[2]) == "<tool>" and len(ids) == 3
+    plain = tokenizer.encode("the<|im_end|>", special=False)
+    assert 1 not in plain and tokenizer.decode(plain) == "the<|im_end|>"
+    assert tokenizer.decode(ids) == "the<tool>"  # control tokens are never text, a user's own are
+    assert tokenizer.eos_ids == (1, 0) and tokenizer.eos_text == "<|im_end|>" and tokenizer.bos_text == "<|endoftext|>"
+    assert tokenizer.special_ids == {0, 1, tokenizer.size - 1}
+    assert tokenizer.chat_template == "{{ x }}"
+    assert tokenizer.bytes_of(10**6) == b""
+
+
+def test_bos():
+    tokenizer = build_tokenizer(byte_level(add_bos=True))
+    the = tokenizer.encode("the")
+    assert tokenizer.encode("the", bos=True) == (0, *the)
+    assert tokenizer.encode("<|endoftext|>the", bos=True) == (0, *the)
+    assert build_tokenizer(byte_level()).encode("the", bos=True) == the
+
+
+PIECES = [
+    ("<unk>", UNKNOWN, 0.0), ("<s>", CONTROL, 0.0), ("</s>", CONTROL, 0.0),
+    *((f"<0x{byte:02X}>", BYTE, 0.0) for byte in range(256)),
+    ("▁t", NORMAL, -1.0), ("he", NORMAL, -2.0), ("▁the", NORMAL, -3.0), ("in", NORMAL, -4.0), ("ing", NORMAL, -5.0),
+    ("▁", NORMAL, -50.0), *((c, NORMAL, -100.0 - i) for i, c in enumerate("theing")),
+]  # fmt: skip
+
+
+def sentencepiece(**more) -> TokenizerSpec:
+    return spec("llama", PIECES, unknown_id=0, bos_id=1, eos_id=2, add_bos=True, **more)
+
+
+def by_definition(text: str) -> list[str]:
+    """SentencePiece's BPE: merge the best-scored neighbours, leftmost first, until none is a piece."""
+    scores = {piece: score for piece, kind, score in PIECES if kind == NORMAL}
+    parts = list(text.replace(" ", "▁"))
+    while True:
+        found = [(-scores[a + b], i) for i, (a, b) in enumerate(itertools.pairwise(parts)) if a + b in scores]
+        if not found:
+            return parts
+        at = min(found)[1]
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+
+
+@pytest.mark.parametrize("text", ["the thing", " the", "thethe in ing", "eh the hint", "  t  h"])
+def test_sentencepiece_merges_by_score(text):
+    tokenizer = build_tokenizer(sentencepiece())
+    assert [tokenizer.name(id_) for id_ in tokenizer.encode(text)] == by_definition(text)
+
+
+def test_sentencepiece_merges_by_score_at_random():
+    tokenizer = build_tokenizer(sentencepiece())
+    rng = random.Random(0)
+    for _ in range(300):
+        text = "".join(rng.choices("thing e", k=rng.randrange(1, 15)))
+        assert [tokenizer.name(id_) for id_ in tokenizer.encode(text)] == by_definition(text)
+
+
+def test_sentencepiece_bytes_and_prefix():
+    tokenizer = build_tokenizer(sentencepiece(add_space_prefix=True))
+    assert tokenizer.decode(tokenizer.encode("the é😀")) == " the é😀"
+    assert [tokenizer.bytes_of(id_) for id_ in tokenizer.encode("é")] == [b" ", b"\xc3", b"\xa9"]
+    assert tokenizer.special_ids == {0, 1, 2}
+    assert tokenizer.encode("the", bos=True)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (spec("bert", [("a", NORMAL, 0.0)]), "bert"),
+        (byte_level(pre="alien"), "alien"),
+        (dataclasses.replace(byte_level(), merges=("q z",)), "q z"),
+        (dataclasses.replace(byte_level(), token_types=(1, 2)), "token types"),
+        (dataclasses.replace(byte_level(), eos_id=10**6), "1000000"),
+        (dataclasses.replace(sentencepiece(), scores=()), "scores"),
+    ],
+)
+def test_refusals(wrong, said):
+    with pytest.raises(TokenizerError, match=said) as caught:
+        build_tokenizer(wrong)
+    assert "\n" not in str(caught.value)
