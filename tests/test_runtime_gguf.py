@@ -1,0 +1,175 @@
+"""Reading GGUF files: what is in them, and a plain error for whatever is wrong with them."""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runtime_models import TYPE_NUMBERS, Shape, Tiny, encode, make, write_gguf
+
+from slipcast.engine.errors import ModelError, ModelFileError, UnsupportedModelError
+from slipcast.engine.runtime.blocks import decode, encode_q8_0
+from slipcast.engine.runtime.config import read_config, read_tokenizer
+from slipcast.engine.runtime.gguf import TENSOR_TYPES, GgufFile
+from slipcast.engine.runtime.plan import plan_model
+
+SHAPE = Shape(layers=1)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    return make(tmp_path_factory.mktemp("gguf") / "tiny.gguf", SHAPE, "Q4_0")
+
+
+def rewrite(tiny: Tiny, path: Path, *, metadata: dict[str, object] | None = None, without: str = "", kind: str = "") -> Path:
+    """The tiny model with other metadata, without a tensor, or with its down projection in another type."""
+    tensors = {}
+    for name, size in SHAPE.shapes().items():
+        own = kind if kind and "ffn_down" in name else "F32"
+        tensors[name] = (own, size, bytes(4 * int(np.prod(size))))
+    tensors.pop(without, None)
+    write_gguf(path, {k: v for k, v in (SHAPE.metadata() | (metadata or {})).items() if v is not None}, tensors)
+    return path
+
+
+def test_metadata_and_tensors_are_what_was_written(tiny: Tiny) -> None:
+    file = GgufFile(tiny.path)
+    assert file.metadata["llama.block_count"] == 1
+    assert file.metadata["tokenizer.ggml.tokens"][:2] == ("t0", "t1")
+    for name, expected in tiny.weights.items():
+        tensor = file.tensors[name]
+        assert tensor.shape == expected.shape
+        np.testing.assert_allclose(decode(tensor.data, tensor.type).reshape(expected.shape), expected, rtol=1e-6)
+
+
+def test_dimensions_and_tokenizer(tiny: Tiny) -> None:
+    file = GgufFile(tiny.path)
+    config = read_config(file)
+    assert (config.hidden, config.heads, config.kv_heads, config.head_dim, config.vocab_size) == (64, 4, 2, 16, 259)
+    assert config.context_length == 160
+    spec = read_tokenizer(file)
+    assert spec.model == "gpt2"
+    assert len(spec.tokens) == 259
+    assert (spec.eos_id, spec.bos_id, spec.add_bos, spec.chat_template) == (2, None, True, None)
+
+
+@pytest.mark.parametrize("kind", sorted(TYPE_NUMBERS))
+def test_decoding_agrees_with_the_writer(kind: str) -> None:
+    values = np.random.default_rng(1).standard_normal((4, 64)).astype(np.float32)
+    raw, meaning = encode(values, kind)
+    data = np.frombuffer(raw, np.uint8).reshape(4, -1)
+    np.testing.assert_allclose(decode(data, kind), meaning, rtol=1e-6)
+
+
+def test_decoding_of_k_quants_by_hand() -> None:
+    """One block each, with fields set so that the answer can be told by reading the format's definition."""
+    q4 = np.zeros((1, 144), np.uint8)
+    q4[0, :4] = np.array([0.5, 0.25], np.float16).view(np.uint8)
+    q4[0, 4:8] = 2  # scales 0..3
+    q4[0, 8:12] = 4  # minima 0..3
+    q4[0, 12:16] = 1 | 3 << 4  # scales and minima 4..7, low bits
+    q4[0, 16:48] = 5 | 7 << 4
+    values = decode(q4, "Q4_K")[0]
+    assert set(values[:32]) == {0.5 * 2 * 5 - 0.25 * 4}
+    assert set(values[32:64]) == {0.5 * 2 * 7 - 0.25 * 4}
+    assert set(values[128:]) == {-0.25 * 3}
+    q6 = np.zeros((1, 210), np.uint8)
+    q6[0, :32] = 9  # low bits of the first 32 columns, in the low half
+    q6[0, 128:160] = 2  # their high bits
+    q6[0, 192:194] = np.array([3, -1], np.int8).view(np.uint8)
+    q6[0, 208:] = np.array([0.5], np.float16).view(np.uint8)
+    values = decode(q6, "Q6_K")[0]
+    assert set(values[:16]) == {0.5 * 3 * (9 + 32 - 32)}
+    assert set(values[16:32]) == {0.5 * -1 * (9 + 32 - 32)}
+    assert set(values[32:]) == {0.0}
+
+
+def test_requantising_to_q8_0_is_close() -> None:
+    values = np.random.default_rng(2).standard_normal((8, 128)).astype(np.float32)
+    values[0, :32] = 0
+    error = np.abs(decode(encode_q8_0(values), "Q8_0") - values)
+    assert error.max() <= np.abs(values).max() / 127 * 0.51
+    assert (error[0, :32] == 0).all()
+
+
+def test_every_truncation_is_refused_plainly(tiny: Tiny, tmp_path: Path) -> None:
+    whole = tiny.path.read_bytes()
+    cuts = {0, 1, 3, 4, 8, 23, 24, 25, len(whole) // 2, len(whole) - 1} | set(range(30, 6000, 97))
+    for cut in sorted(cuts):
+        path = tmp_path / "cut.gguf"
+        path.write_bytes(whole[:cut])
+        with pytest.raises(ModelFileError) as caught:
+            plan_model(GgufFile(path))
+        text = str(caught.value)
+        assert "\n" not in text
+        assert str(path) in text
+        assert caught.value.path == path
+
+
+def test_damage_never_escapes_as_another_error(tiny: Tiny, tmp_path: Path) -> None:
+    whole = tiny.path.read_bytes()
+    rng = random.Random(0)
+    path = tmp_path / "damaged.gguf"
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(rng.randint(1, 4)):
+            damaged[rng.randrange(6500)] = rng.choice([0, 1, 8, 9, 255, rng.randrange(256)])
+        path.write_bytes(damaged)
+        try:
+            plan_model(GgufFile(path))
+        except ModelError:
+            refused += 1
+    assert refused > 100
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"", "empty"), (b"PK\x03\x04" + bytes(40), "not a GGUF"), (b"GGUF" + struct.pack("<IQQ", 1, 0, 0), "version 1")],
+)
+def test_other_files_are_refused(content: bytes, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.gguf"
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match=says):
+        GgufFile(path)
+
+
+def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="no such model file"):
+        GgufFile(tmp_path / "none.gguf")
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        GgufFile(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "says"),
+    [
+        ({"metadata": {"general.architecture": "mamba"}}, UnsupportedModelError, "'mamba'"),
+        ({"metadata": {"general.architecture": None}}, ModelFileError, "general.architecture"),
+        ({"metadata": {"llama.block_count": None}}, ModelFileError, "llama.block_count"),
+        ({"metadata": {"llama.block_count": 0}}, ModelFileError, "positive integer"),
+        ({"metadata": {"llama.block_count": 2}}, ModelFileError, "'blk.1.attn_norm.weight' is missing"),
+        ({"metadata": {"llama.feed_forward_length": 128}}, ModelFileError, r"\(96, 64\), not \(128, 64\)"),
+        ({"metadata": {"llama.attention.head_count_kv": 3}}, UnsupportedModelError, "no multiple of the key heads"),
+        ({"metadata": {"llama.rope.scaling.type": "yarn"}}, UnsupportedModelError, "yarn"),
+        ({"metadata": {"llama.rope.dimension_count": 8}}, UnsupportedModelError, "only 8 of 16"),
+        ({"metadata": {"llama.expert_count": 4}}, UnsupportedModelError, "mixture of experts"),
+        ({"without": "blk.0.ffn_up.weight"}, ModelFileError, "'blk.0.ffn_up.weight' is missing"),
+        ({"kind": "IQ4_NL"}, ModelFileError, "unknown type 99"),
+    ],
+)
+def test_models_that_do_not_fit_are_refused(
+    changes: dict[str, object], error: type[ModelError], says: str, tiny: Tiny, tmp_path: Path
+) -> None:
+    path = rewrite(tiny, tmp_path / "other.gguf", **changes)  # type: ignore[arg-type]
+    with pytest.raises(error, match=says) as caught:
+        plan_model(GgufFile(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_known_types_have_sound_block_sizes() -> None:
+    for name, elements, size in TENSOR_TYPES.values():
+        assert 2 <= size * 8 / elements <= 64, name

@@ -1,0 +1,214 @@
+"""Each kernel alone against numpy, in both instruction sets; the portable one is compiled for x86 without AVX2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import tvm
+from runtime_models import encode
+from tvm.tirx.script import builder as T
+
+from slipcast.engine.runtime.arena import aligned_copy, as_tensor
+from slipcast.engine.runtime.cpu import instruction_set
+from slipcast.engine.runtime.kernels.activations import Convert, Embed, Norm
+from slipcast.engine.runtime.kernels.builder import function, size, span, store
+from slipcast.engine.runtime.kernels.formats import FORMATS
+from slipcast.engine.runtime.kernels.isa import INSTRUCTION_SETS, Isa
+from slipcast.engine.runtime.kernels.linear import GatedUnit, Linear
+from slipcast.engine.runtime.kernels.rows import FLOAT32, INT8
+from slipcast.engine.runtime.library import host_target
+from slipcast.engine.runtime.packing import NATIVE, interleaved_heads, pack
+
+Floats = npt.NDArray[np.float32]
+GGUF_TYPE = {form: kind for kind, form in NATIVE.items()}
+N, K = 64, 96  # weight rows, columns
+
+ISAS = [
+    pytest.param("avx2", marks=pytest.mark.skipif(instruction_set() != "avx2", reason="no AVX2")),
+    "portable",
+]
+
+
+@pytest.fixture(scope="module", params=ISAS)
+def isa(request: pytest.FixtureRequest) -> Isa:
+    return INSTRUCTION_SETS[request.param]
+
+
+def compiled(kernel: Any, isa: Isa) -> Any:
+    return compile_function(kernel.build(isa), isa)[kernel.name]
+
+
+def compile_function(primitive: Any, isa: Isa) -> Any:
+    return tvm.compile(primitive, target=tvm.target.Target(host_target(isa.name).description()))
+
+
+def tensor(array: npt.NDArray[Any]) -> Any:
+    return as_tensor(aligned_copy(array))
+
+
+def output(*shape: int, dtype: str = "float32") -> tuple[npt.NDArray[Any], Any]:
+    array = aligned_copy(np.zeros(shape, dtype))
+    return array, as_tensor(array)
+
+
+def weights(form: str, rows: int, columns: int, seed: int = 0) -> tuple[Any, Floats]:
+    """A packed matrix and its meaning."""
+    values = np.random.default_rng(seed).standard_normal((rows, columns)).astype(np.float32)
+    raw, meaning = encode(values, GGUF_TYPE[form])
+    packed = np.zeros((rows // 8, columns // 32, FORMATS[form].block_bytes), np.uint8)
+    pack(np.frombuffer(raw, np.uint8).reshape(rows, -1), GGUF_TYPE[form], form, packed)
+    return tensor(packed.reshape(-1)), meaning.astype(np.float32)
+
+
+def quantised(x: Floats) -> tuple[npt.NDArray[np.uint8], Floats]:
+    """Activation rows as kernels read them, and what they mean."""
+    blocks = x.reshape(len(x), -1, 32)
+    scale = np.abs(blocks).max(-1, keepdims=True) / np.float32(127)
+    q = np.rint(np.divide(blocks, scale, out=np.zeros_like(blocks), where=scale > 0))
+    sums = (q.sum(-1, keepdims=True) * scale).astype(np.float32)
+    parts = [q.astype(np.int8).view(np.uint8), scale.astype(np.float32).view(np.uint8), sums.view(np.uint8)]
+    return np.concatenate([part.reshape(len(x), -1) for part in parts], axis=1), (q * scale).reshape(x.shape)
+
+
+def unquantised(rows: npt.NDArray[np.uint8], columns: int) -> Floats:
+    q = np.ascontiguousarray(rows[:, :columns]).view(np.int8).reshape(len(rows), -1, 32)
+    scale = np.ascontiguousarray(rows[:, columns : columns + columns // 8]).view(np.float32)
+    sums = np.ascontiguousarray(rows[:, columns + columns // 8 :]).view(np.float32)
+    values: Floats = q * scale[..., None]
+    np.testing.assert_allclose(sums, values.sum(-1), rtol=1e-4, atol=1e-5)
+    return values.reshape(len(rows), columns)
+
+
+def activations(form: str, rows: int, columns: int) -> tuple[Any, Floats]:
+    x = np.random.default_rng(7).standard_normal((rows, columns)).astype(np.float32)
+    x[0, :32] = 0  # a block without a scale
+    if FORMATS[form].activation is FLOAT32:
+        return tensor(x), x
+    packed, meaning = quantised(x)
+    return tensor(packed), meaning
+
+
+@pytest.mark.parametrize("form", sorted(FORMATS))
+def test_linear(form: str, isa: Isa) -> None:
+    """One row, less than a group of four, and more than one."""
+    run = compiled(Linear(FORMATS[form], N, K, residual=True), isa)
+    packed, w = weights(form, N, K)
+    for rows in (1, 3, 9):
+        x, meaning = activations(form, rows, K)
+        residual = np.random.default_rng(5).standard_normal((rows, N)).astype(np.float32)
+        y, target = output(rows, N)
+        run(packed, x, tensor(residual), target)
+        np.testing.assert_allclose(y, residual + meaning @ w.T, rtol=1e-4, atol=1e-4)
+
+
+def test_linear_into_heads(isa: Isa) -> None:
+    run = compiled(Linear(FORMATS["q8_0"], N, K, head_dim=16), isa)
+    packed, w = weights("q8_0", N, K)
+    x, meaning = activations("q8_0", 5, K)
+    y, target = output(5, N // 16, 16, dtype=isa.page_dtype)
+    run(packed, x, target)
+    np.testing.assert_allclose(y.reshape(5, N), meaning @ w.T, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize(("form", "kind"), [("q4_1", INT8), ("f16", FLOAT32), ("q4_0", FLOAT32)])
+def test_gated_unit(form: str, kind: Any, isa: Isa) -> None:
+    run = compiled(GatedUnit(FORMATS[form], N, K, kind), isa)
+    packed, w = weights(form, 2 * N, K)
+    turns = w.reshape(N // 32, 2, 32, K)
+    gate, up = turns[:, 0].reshape(N, K), turns[:, 1].reshape(N, K)
+    for rows in (1, 6):
+        x, meaning = activations(form, rows, K)
+        gated = meaning @ gate.T
+        expected = gated / (1 + np.exp(-gated)) * (meaning @ up.T)
+        y, target = output(rows, kind.row_width(N), dtype=kind.dtype)
+        run(packed, x, target)
+        found = unquantised(y, N) if kind is INT8 else y
+        tolerance = np.abs(expected).reshape(rows, -1, 32).max(-1).repeat(32, -1) * (0.51 / 127 if kind is INT8 else 1e-5)
+        assert (np.abs(found - expected) <= tolerance + 1e-4).all()
+
+
+@pytest.mark.parametrize("form", sorted(FORMATS))
+def test_embedding_is_exact(form: str, isa: Isa) -> None:
+    table, meaning = weights(form, N, K)
+    ids = np.array([0, 63, 17, 8, 17], np.int32)
+    y, target = output(len(ids), K)
+    compiled(Embed(FORMATS[form], N, K), isa)(table, tensor(ids), target)
+    np.testing.assert_allclose(y, meaning[ids], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [INT8, FLOAT32], ids=lambda kind: kind.name)
+def test_norm_of_selected_rows(kind: Any, isa: Isa) -> None:
+    rng = np.random.default_rng(4)
+    x, gain = rng.standard_normal((12, K)).astype(np.float32), rng.standard_normal(K).astype(np.float32)
+    x[2] = 0
+    index = np.array([11, 2, 0], np.int32)
+    y, target = output(3, kind.row_width(K), dtype=kind.dtype)
+    compiled(Norm(K, 1e-5, kind, select=True), isa)(tensor(x), tensor(gain), tensor(index), target)
+    chosen = x[index]
+    expected = chosen / np.sqrt((chosen * chosen).mean(-1, keepdims=True) + 1e-5) * gain
+    found = unquantised(y, K) if kind is INT8 else y
+    np.testing.assert_allclose(found, expected, atol=np.abs(expected).max() * 0.51 / 127 if kind is INT8 else 1e-5)
+
+
+def test_convert_to_int8(isa: Isa) -> None:
+    x = np.random.default_rng(4).standard_normal((9, 2, 48)).astype(isa.page_dtype)
+    y, target = output(9, INT8.row_width(96), dtype="uint8")
+    compiled(Convert(2, 48, INT8), isa)(tensor(x), target)
+    expected = quantised(x.reshape(9, 96).astype(np.float32))[1]
+    # Two ways to divide may round a value at a tie differently, by one step.
+    assert (np.abs(unquantised(y, 96) - expected) < np.abs(expected).max() / 126).all()
+    assert (np.abs(unquantised(y, 96) - expected) > 1e-5).mean() < 0.01
+
+
+def test_exponential_and_silu(isa: Isa) -> None:
+    def build(name: str, body: Any) -> Any:
+        with function(name) as f:
+            count = size()
+            x, y = f.tensor("x", (count,), "float32"), f.tensor("y", (count,), "float32")
+            with T.serial(count // 8) as i:
+                store(y, body(x[span(i * 8)]), span(i * 8))
+        return compile_function(f.result(), isa)[name]
+
+    x = np.linspace(-140, 120, 8 * 4001, dtype=np.float32)
+    y, target = output(len(x))
+    build("powers", isa.exp2)(tensor(x), target)
+    np.testing.assert_allclose(y, np.exp2(np.maximum(x.astype(np.float64), -126)), rtol=4e-7)
+    x = np.linspace(-120, 120, 8 * 4001, dtype=np.float32)
+    build("silu", isa.silu)(tensor(x), target)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(y, wide / (1 + np.exp(-wide)), rtol=1e-5, atol=1e-35)
+
+
+def test_extreme_weights_and_activations_stay_exact(isa: Isa) -> None:
+    """All at the ends of their ranges: the narrow sums inside the kernels must not overflow."""
+    sign = np.where(np.arange(N)[:, None] % 2, 1, -1) * np.ones((N, K), np.float32)
+    fifteens = np.concatenate([np.array([1, 0], np.float16).view(np.uint8), np.full(16, 255, np.uint8)])
+    cases = {
+        "q8_0": encode(127 * sign, "Q8_0"),
+        "q4_1": (np.tile(fifteens, N * K // 32).tobytes(), np.full((N, K), 15.0)),  # scale 1, minimum 0
+    }
+    rows, x = quantised(np.concatenate([np.full((2, K), 127.0), np.full((2, K), -127.0)]).astype(np.float32))
+    for form, (raw, meaning) in cases.items():
+        packed = np.zeros((N // 8, K // 32, FORMATS[form].block_bytes), np.uint8)
+        pack(np.frombuffer(raw, np.uint8).reshape(N, -1), GGUF_TYPE[form], form, packed)
+        y, target = output(4, N)
+        compiled(Linear(FORMATS[form], N, K), isa)(tensor(packed.reshape(-1)), tensor(rows), target)
+        np.testing.assert_allclose(y, x @ meaning.T, rtol=1e-6)
+
+
+def test_padding_rows_are_zero() -> None:
+    values = np.random.default_rng(0).standard_normal((11, 32)).astype(np.float32)
+    raw, meaning = encode(values, "F32")
+    packed = np.full((2, 1, FORMATS["f32"].block_bytes), 9, np.uint8)
+    pack(np.frombuffer(raw, np.uint8).reshape(11, -1), "F32", "f32", packed)
+    rows = packed.view(np.float32).reshape(2, 32, 8).transpose(0, 2, 1).reshape(16, 32)
+    np.testing.assert_array_equal(rows[:11], meaning)
+    assert not rows[11:].any()
+
+
+def test_heads_order_pairs_columns_half_a_head_apart() -> None:
+    order = interleaved_heads(2, 8).tolist()
+    assert order == [0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15]
