@@ -43,7 +43,9 @@ def sample(options: argparse.Namespace) -> int:
 def compile_file(options: argparse.Namespace) -> CompiledGrammar:
     """The grammar of the schema in `options.file`. Raises GrammarError, or EngineError if the file is not text."""
     compiler = GrammarCompiler(byte_vocabulary())
-    return compiler.json_schema(read_text(options.file), order=options.order, formats=not options.no_formats)
+    return compiler.json_schema(
+        read_text(options.file), order=options.order, formats=not options.no_formats, whitespace="spaced"
+    )
 
 
 def byte_vocabulary() -> Vocabulary:

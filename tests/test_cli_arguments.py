@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import jsonschema
 import pytest
 from slipcast.engine import cli
 
-
-def slipcast(*arguments: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-c", "import sys; from slipcast.engine.cli import main; sys.exit(main())", *arguments]
-    return subprocess.run(program, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
+Command = Callable[..., tuple[int, str, str]]
+Refused = Callable[..., str]
 
 
-def refused(*arguments: str, stdin: str = "") -> str:
+@pytest.fixture
+def slipcast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command; its exit code, what it wrote, and what it complained of."""
+
+    def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        code = cli.main(arguments)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def refused(slipcast: Command) -> Refused:
     """The one line that a refused command says."""
-    done = slipcast(*arguments, stdin=stdin)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert done.stdout == ""
-    assert done.stderr.startswith("slipcast: ")
-    assert done.stderr.count("\n") == 1
-    return done.stderr
+
+    def run(*arguments: str, stdin: str = "") -> str:
+        code, out, complaint = slipcast(*arguments, stdin=stdin)
+        assert (code, out) == (2, ""), complaint
+        assert complaint.startswith("slipcast: ")
+        assert complaint.count("\n") == 1
+        return complaint
+
+    return run
+
+
+def test_a_command_as_users_run_it(tmp_path: Path) -> None:
+    program = "import sys; from slipcast.engine.cli import main; sys.exit(main())"
+    missing = str(tmp_path / "missing")
+    command = [sys.executable, "-c", program, "schema", "check", missing]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"slipcast: {missing}: No such file or directory\n"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +83,7 @@ def test_help_does_not_wait_for_the_runtime() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_missing_files(tmp_path: Path) -> None:
+def test_missing_files(refused: Refused, tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
     assert missing in refused("schema", "check", missing)
     assert missing in refused("chat", "--model", missing + ".gguf")
@@ -64,13 +91,13 @@ def test_missing_files(tmp_path: Path) -> None:
     assert missing in refused("chat", "--chat-template", missing)
 
 
-def test_a_file_that_is_no_model(tmp_path: Path) -> None:
+def test_a_file_that_is_no_model(refused: Refused, tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(b"GGUF\x03\x00\x00\x00")
     assert str(path) in refused("chat", "--model", str(path))
 
 
-def test_a_taken_port() -> None:
+def test_a_taken_port(refused: Refused) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         line = refused("serve", "--port", port)
@@ -79,7 +106,7 @@ def test_a_taken_port() -> None:
     assert "--port" in line
 
 
-def test_an_unknown_host() -> None:
+def test_an_unknown_host(refused: Refused) -> None:
     assert "no.such.host.invalid" in refused("serve", "--host", "no.such.host.invalid")
 
 
@@ -109,7 +136,7 @@ BAD_SCHEMAS = [
 
 
 @pytest.mark.parametrize(("schema", "said"), BAD_SCHEMAS)
-def test_a_bad_schema_is_one_line(schema: str, said: str, tmp_path: Path) -> None:
+def test_a_bad_schema_is_one_line(refused: Refused, schema: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "schema.json"
     path.write_text(schema)
     assert said in refused("schema", "check", str(path))
@@ -125,29 +152,27 @@ SCHEMA = {
 }
 
 
-def test_check_says_what_is_enforced() -> None:
-    done = slipcast("schema", "check", "-", stdin=json.dumps(SCHEMA))
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = [line.split() for line in done.stdout.splitlines()]
+def test_check_says_what_is_enforced(slipcast: Command) -> None:
+    code, out, complaint = slipcast("schema", "check", "-", stdin=json.dumps(SCHEMA))
+    assert (code, complaint) == (0, "")
+    lines = [line.split() for line in out.splitlines()]
     assert ["enforced", "#/properties/x/maximum"] in [line[:2] for line in lines]
     assert ["annotation", "#/title"] in [line[:2] for line in lines]
     assert lines[-1][0] == "ok:"
 
 
-def test_check_as_json() -> None:
-    done = slipcast("schema", "check", "--json", "-", stdin=json.dumps(SCHEMA))
-    report = json.loads(done.stdout)
+def test_check_as_json(slipcast: Command) -> None:
+    _, out, _ = slipcast("schema", "check", "--json", "-", stdin=json.dumps(SCHEMA))
+    report = json.loads(out)
     assert report["dialect"] == "2020-12"
     assert {"/title", "/required"} <= {entry["pointer"] for entry in report["entries"]}
 
 
-def test_samples_are_valid_and_repeatable() -> None:
-    import jsonschema
-
+def test_samples_are_valid_and_repeatable(slipcast: Command) -> None:
     runs = [slipcast("schema", "sample", "-", "-n", "8", "--seed", "3", stdin=json.dumps(SCHEMA)) for _ in range(2)]
-    assert [run.returncode for run in runs] == [0, 0]
-    assert runs[0].stdout == runs[1].stdout
-    values = [json.loads(line) for line in runs[0].stdout.splitlines()]
+    assert [run[0] for run in runs] == [0, 0]
+    assert runs[0][1] == runs[1][1]
+    values = [json.loads(line) for line in runs[0][1].splitlines()]
     assert len(values) == 8
     for value in values:
         jsonschema.validate(value, SCHEMA)
