@@ -119,12 +119,14 @@ def text(value: Any, at: str = "") -> str:
     """`value` if it is a string that UTF-8 can spell, else SchemaError at the pointer `at`."""
     if not isinstance(value, str):
         raise SchemaError(f"object keys are strings, not {shown(value)}", pointer=at)
-    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+    try:
+        value.isascii() or value.encode()
+    except UnicodeEncodeError:
         raise SchemaError(
-            f"the string {value!a} holds a lone surrogate",
+            f"the string {ascii(value)[:40]} holds a lone surrogate",
             pointer=at,
             remedy="no UTF-8 text can spell it: use the whole pair",
-        )
+        ) from None
     return value
 
 
