@@ -37,7 +37,6 @@ demo: $(INSTALLED)
 
 lint: $(DEVELOP) $(INSTALLED)
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
 	$(BIN)/mypy --cache-dir .mypy_cache -p slipcast.samplers -p slipcast.grammar -p slipcast.plugins -p slipcast.engine
 
 test: lint

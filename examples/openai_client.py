@@ -6,6 +6,7 @@ Start a server first: `slipcast serve --port 8000`.
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 from openai import OpenAI
 from pydantic import BaseModel, Field
@@ -13,10 +14,13 @@ from pydantic import BaseModel, Field
 client = OpenAI(base_url=sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8000/v1", api_key="unused")
 
 
+Topic = Annotated[str, Field(max_length=20)]
+
+
 class Book(BaseModel):
     title: str = Field(max_length=60)
     year: int = Field(ge=1450, le=2100)
-    topics: list[str] = Field(min_length=1, max_length=3)
+    topics: list[Topic] = Field(min_length=1, max_length=3)
 
 
 def main() -> None:
