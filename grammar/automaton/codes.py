@@ -79,3 +79,6 @@ def byte_class(byte: int) -> int:
     if byte >= 0x80:
         return HIGH_BYTES
     return {0x09: 97, 0x0A: 98, 0x0D: 99, 0x7F: 100}.get(byte, NEVER_LOOPS)
+
+
+BYTE_CLASSES: Final = tuple(byte_class(byte) for byte in range(256))
