@@ -1,4 +1,4 @@
-"""String lexemes: every spelling of JSON, patterns, bounds, enums and alternatives, against `json` and the languages."""
+"""String lexemes: every spelling, patterns, bounds, enums and alternatives, against `json` and the languages."""
 
 from __future__ import annotations
 
@@ -131,9 +131,9 @@ _PATTERNS = {
 }
 _TEXTS = st.one_of(
     st.text(alphabet='abcx01-/"\\\né', max_size=6),
-    st.text(alphabet="foéèxyα\t\nω😀🙏", max_size=5),
+    st.text(alphabet="foéèxyδ\t\nω😀🙏", max_size=5),
     st.sampled_from(
-        ["foo", "xfoox", "2024-12", 'a"b', "c/d", "éa", "ab", "abab", "cc", "aaaa", "aaaaaa", "αβ", "abcx"]
+        ["foo", "xfoox", "2024-12", 'a"b', "c/d", "éa", "ab", "abab", "cc", "aaaa", "aaaaaa", "δω", "abcx"]
     ),
 )
 
