@@ -95,7 +95,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         "--port", type=port_number, default=8000, help="port, 0 for any free one (default: %(default)s)"
     )
     parser.add_argument(
-        "--mode", choices=("local", "interactive", "server"), default="server", help="(default: %(default)s)"
+        "--mode", choices=("local", "interactive", "server"), default="local", help="(default: %(default)s)"
     )
     parser.add_argument(
         "--max-body-mb", type=int, default=8, metavar="N", help="longest request body (default: %(default)s)"

@@ -30,9 +30,10 @@ from ..engine import AsyncEngine, AsyncStream
 from ..errors import EngineError
 from .body import parse_body, read_bytes
 from .errors import answer_for, body_for, one_line
-from .types import ChatCompletionChunk, ErrorBody, ErrorDetail, Model, ModelList
+from .types import ChatCompletionChunk, ChatCompletionRequest, ErrorBody, ErrorDetail, Model, ModelList
 
 MAX_BODY_BYTES = 8 << 20
+LONG_BODY_BYTES = 64 << 10
 JSON_TYPE = "application/json"
 EVENT_STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
@@ -86,7 +87,9 @@ class _ChatEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            body = chat.read(parse_body(await read_bytes(request, self._max_body_bytes)))
+            data = await read_bytes(request, self._max_body_bytes)
+            # Parsing a long body takes longer than the streams of others should wait.
+            body = _read(data) if len(data) <= LONG_BODY_BYTES else await asyncio.to_thread(_read, data)
         except ClientDisconnect:
             return
         except Exception as error:
@@ -129,6 +132,10 @@ class _EventStream:
                 last = body_for(error).model_dump_json()
             await _send_event(send, last)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _read(data: bytes) -> ChatCompletionRequest:
+    return chat.read(parse_body(data))
 
 
 async def _send_event(send: Send, data: str) -> None:
