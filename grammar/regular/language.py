@@ -133,6 +133,8 @@ def complement(a: Language) -> tuple[Language, ...]:
 
 def union(a: Language, b: Language) -> Language:
     """The words in either, as one language; where bounds differ they become states."""
+    if a.dfa is EMPTY_DFA or b.dfa is EMPTY_DFA:
+        return b if a.dfa is EMPTY_DFA else a
     if a.dfa is b.dfa and _touch(a, b):
         high = None if a.high is None or b.high is None else max(a.high, b.high)
         return Language(a.dfa, min(a.low, b.low), high)

@@ -15,10 +15,9 @@ from functools import lru_cache
 
 from ..errors import PatternError
 from . import nodes
-from .charset import ALL
 from .dfa import Dfa, interned, star
 from .ecma import parse
-from .language import ANY, EMPTY, Language, complement, intersect, words
+from .language import ANY, EMPTY, Language, complement, intersect, union, words
 from .lookaround import LookDfa
 from .nodes import ANYTHING, EPSILON, NOTHING, Assert, Chars, Choice, Look, Node, Repeat, Sequence
 from .position_dfa import PositionDfa
@@ -59,8 +58,9 @@ def _shown(source: str) -> str:
 
 def _search(tree: Node, name: str) -> Language:
     body, at_start, at_end = _anchors(tree)
-    if at_start and isinstance(body, Sequence) and body.parts and isinstance(body.parts[0], Look) and body.parts[0].ahead:
-        return _ahead(body, at_end, name)
+    first, *rest = body.parts if isinstance(body, Sequence) and body.parts else (body,)
+    if at_start and isinstance(first, Look) and first.ahead:
+        return _ahead(first, rest, at_end, name)
     if not at_start:
         body = nodes.sequence([ANYTHING, _trimmed(body, last=False)])
     if not at_end:
@@ -68,30 +68,18 @@ def _search(tree: Node, name: str) -> Language:
     return _language(body, name)
 
 
-def _ahead(body: Sequence, at_end: bool, name: str) -> Language:
-    """`^` and then a look-ahead: the intersection with what it looks for."""
-    look = body.parts[0]
-    assert isinstance(look, Look)
+def _ahead(look: Look, parts: list[Node], at_end: bool, name: str) -> Language:
+    """`^`, a look-ahead, and then `parts`: the intersection with what the look-ahead looks for."""
     start = Assert(nodes.AT_START)
     end = [Assert(nodes.AT_END)] if at_end else []
-    rest = _search(nodes.sequence([start, *body.parts[1:], *end]), name)
+    rest = _search(nodes.sequence([start, *parts, *end]), name)
     seen = _search(nodes.sequence([start, look.body]), name)
     if not look.negative:
         return intersect(rest, seen)
-    parts = [intersect(rest, part) for part in complement(seen)]
-    parts = [part for part in parts if part != EMPTY]
-    if len(parts) == 1:
-        return parts[0]
     found = EMPTY
-    for part in parts:
-        found = Language(_union(found.unbounded().dfa, part.unbounded().dfa))
+    for part in complement(seen):
+        found = union(found, intersect(rest, part))
     return found
-
-
-def _union(a: Dfa, b: Dfa) -> Dfa:
-    from .products import any_of
-
-    return any_of((a, b))
 
 
 def _anchors(tree: Node) -> tuple[Node, bool, bool]:
@@ -248,13 +236,18 @@ def tree_dfa(tree: Node, name: str) -> Dfa:
     """The automaton of the texts that `tree` matches from end to end."""
 
     def build() -> Dfa:
-        builder = Builder(name, split=_asks_for_words(tree))
-        positions = builder.whole(tree)
-        if builder.looks:
-            return LookDfa(("regex", tree), name, positions, builder)
-        return PositionDfa(("regex", tree), name, positions)
+        split = _asks_for_words(tree)
+        if _has_look(tree):
+            return LookDfa(("regex", tree), name, tree, split)
+        return PositionDfa(("regex", tree), name, Builder(name, split=split).whole(tree))
 
     return interned(("regex", tree), build)
+
+
+def _has_look(node: Node) -> bool:
+    if isinstance(node, Repeat):
+        return _has_look(node.body)
+    return isinstance(node, Look) or (isinstance(node, (Sequence, Choice)) and any(_has_look(part) for part in node.parts))
 
 
 def _asks_for_words(node: Node) -> bool:
@@ -265,5 +258,3 @@ def _asks_for_words(node: Node) -> bool:
         return _asks_for_words(node.body)
     return isinstance(node, (Sequence, Choice)) and any(_asks_for_words(part) for part in node.parts)
 
-
-__all__ = ["ALL", "pattern", "tree_dfa", "whole_pattern"]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from .charset import ALL, CharSet, partition
 from .dfa import INFINITE, LazyDfa, Step
-from .positions import Positions, bits_of
+from .positions import Positions, bits_of, distances, integer_of
 
 _MAX_LONGEST = 4096
 _MAX_PASSES = 40
@@ -36,7 +36,7 @@ class PositionDfa(LazyDfa[int]):
         for position, chars in enumerate(sets):
             if chars and (alive is None or alive >> position & 1):
                 members.setdefault(chars, []).append(position)
-        of_set = {chars: _integer(found, len(sets)) for chars, found in members.items()}
+        of_set = {chars: integer_of(found, len(sets)) for chars, found in members.items()}
         blocks = []
         for block in partition(of_set):
             bits = 0
@@ -75,32 +75,11 @@ class PositionDfa(LazyDfa[int]):
         """The positions from where an end can be reached; None if that is all of them."""
         if self._positions.exact:
             return None
-        return _integer([p for p, d in enumerate(self._position_distances) if d < INFINITE], len(self._positions.sets))
+        return integer_of([p for p, d in enumerate(self._position_distances) if d < INFINITE], len(self._positions.sets))
 
     @cached_property
     def _position_distances(self) -> list[int]:
-        """Breadth first from the ends. Positions with the same followers are one node, so that links stay few."""
-        positions = self._positions
-        groups: dict[tuple[int, int], list[int]] = {}
-        for position, following in enumerate(positions.follow):
-            groups.setdefault(following, []).append(position)
-        into: dict[int, list[list[int]]] = {}
-        for (shift, bits), members in groups.items():
-            for target in bits_of(bits):
-                into.setdefault(target + shift, []).append(members)
-        distances = [INFINITE] * len(positions.sets)
-        level = [p for p in bits_of(positions.last) if p == 0 or positions.sets[p]]
-        distance = 0
-        while level:
-            following = []
-            for position in level:
-                if distances[position] == INFINITE:
-                    distances[position] = distance
-                    for members in into.get(position, ()):
-                        following += members
-                        members.clear()
-            level, distance = following, distance + 1
-        return distances
+        return distances(self._positions)
 
     def shortest(self, state: int) -> int:
         found = self._distances.get(state)
@@ -181,11 +160,3 @@ class PositionDfa(LazyDfa[int]):
                 return False
             here |= 1 << position
         return True
-
-
-def _integer(positions: list[int], count: int) -> int:
-    """The integer with these bits, in linear time."""
-    found = bytearray(count // 8 + 1)
-    for position in positions:
-        found[position >> 3] |= 1 << (position & 7)
-    return int.from_bytes(found, "little")

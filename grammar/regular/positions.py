@@ -15,11 +15,13 @@ from dataclasses import dataclass
 
 from ..errors import BudgetError
 from . import nodes
-from .charset import ALL, WORD, CharSet
+from .charset import EMPTY_SET, WORD, CharSet
+from .dfa import INFINITE
 from .nodes import ANY_GAP, Assert, Chars, Choice, Look, Node, Repeat, Sequence
 
 MAX_POSITIONS = 70_000
 MAX_LINKS = 1_500_000
+_MAX_UNIVERSAL = 500
 
 # A condition on a gap: the lower nine bits are the kinds of gap allowed, the bits above name look-arounds that must
 # hold there. Conditions at the same gap are conjoined.
@@ -42,69 +44,97 @@ class Fragment:
     last: dict[Condition, int]
 
 
+Ends = tuple[int, dict[int, list[Condition]]]
+
+
 @dataclass(slots=True)
 class Positions:
-    """A whole expression. Position 0 is the start of the text; `sets[0]` is empty.
+    """A whole expression. The first `starts` positions hold no character: a text starts there.
 
     `follow[p]` is (shift, bits): the positions that may come after p are bits << shift. Shifted, because positions
     mostly lead to their neighbours, and an expression may have tens of thousands.
+    `ends[k]` are the positions after which the expression may end where a gap's other side is k (`END`, ...), and those
+    that may under look-arounds; `conditional` are more moves, under look-arounds.
     """
 
     sets: list[CharSet]
     follow: list[tuple[int, int]]
-    last: int  # positions the text may end with
-    words: int  # positions of word characters, if the pattern asks
+    ends: list[Ends]
+    words: int  # positions of word characters, if the expression asks for them
     exact: bool  # every position is on a way from the start to an end
     universal: int  # positions from where every text is accepted
-    conditional: dict[int, list[tuple[Condition, int]]]  # more moves, under look-arounds
-    conditional_last: dict[int, list[Condition]]  # more ends, under look-arounds
+    conditional: dict[int, list[tuple[Condition, int]]]
+
+    @property
+    def last(self) -> int:
+        """The positions a text may end with."""
+        return self.ends[nodes.END][0]
 
 
 class Builder:
     """Builds `Positions` from a tree. `looks` numbers the look-arounds met, for `conditional`."""
 
-    def __init__(self, name: str, *, split: bool) -> None:
+    def __init__(self, name: str, *, split: bool, looks: dict[Look, int] | None = None, anywhere: bool = False) -> None:
+        """`anywhere`: the expression starts at any gap, not just at the start of the text; its starts are then the
+        positions START, WORD_BEFORE and OTHER_BEFORE, by the kind of gap."""
         self.name = name
         self.split = split
-        self.sets: list[CharSet] = [CharSet.of()]
-        self.follow: list[tuple[int, int]] = [(0, 0)]
+        self.starts = 0b111 if anywhere else 1
+        self.sets: list[CharSet] = [EMPTY_SET] * self.starts.bit_count()
+        self.follow: list[tuple[int, int]] = [(0, 0)] * len(self.sets)
         self.conditional: dict[int, list[tuple[Condition, int]]] = {}
-        self.looks: dict[Look, int] = {}
-        self.words = 0
+        self.looks = {} if looks is None else looks
+        self.words = self.starts & 1 << nodes.WORD_BEFORE
         self.links = 0
-        self.dropped = False
+        self.pruned = False
 
     def whole(self, node: Node) -> Positions:
         """The position automaton of all of `node`: the text from end to end."""
         part = self.part(node)
-        self.link({ALWAYS: 1}, part.first)
-        last = part.last.get(ALWAYS, 0)
-        conditional_last: dict[int, list[Condition]] = {}
-        ends = [(condition, position) for condition, bits in part.last.items() if condition != ALWAYS
-                for position in bits_of(bits)]
-        for condition, position in [*ends, *((condition, 0) for condition in part.empty)]:
-            if condition >> 3 * self.kind(position) & 1:  # the gap at the end of the text after this position
-                looks = condition & ~ANY_GAP
-                if looks:
-                    conditional_last.setdefault(position, []).append(looks | ANY_GAP)
-                else:
-                    last |= 1 << position
-        exact = not self.dropped and ends == []
-        return Positions(
-            self.sets, self.follow, last, self.words, exact, self.universal(node), self.conditional, conditional_last
-        )
+        self.link({ALWAYS: self.starts}, part.first)
+        final = dict(part.last)
+        for condition in part.empty:
+            _add(final, condition, {ALWAYS: self.starts})
+        plain = final.keys() <= {ALWAYS}
+        ends: list[Ends] = [(final.get(ALWAYS, 0), {})] * 3 if plain else [self.ends(final, kind) for kind in range(3)]
+        universal = self.universal(node, ends[nodes.END][0])
+        exact = plain and not self.pruned and not self.conditional
+        return Positions(self.sets, self.follow, ends, self.words, exact, universal, self.conditional)
+
+    def ends(self, final: dict[Condition, int], after: int) -> Ends:
+        """Of the positions that may end the expression by condition, those that may before a gap's other side."""
+        last = 0
+        conditional: dict[int, list[Condition]] = {}
+        for condition, bits in final.items():
+            if condition == ALWAYS:
+                last |= bits
+                continue
+            for position in bits_of(bits):
+                if condition >> 3 * self.kind(position) + after & 1:
+                    if condition & ~ANY_GAP:
+                        conditional.setdefault(position, []).append(condition | ANY_GAP)
+                    else:
+                        last |= 1 << position
+        return last, conditional
 
     def kind(self, position: int) -> int:
+        """The kind of a gap after `position`."""
         if position == 0:
             return nodes.START
         return nodes.WORD_BEFORE if self.words >> position & 1 else nodes.OTHER_BEFORE
 
-    def universal(self, node: Node) -> int:
-        """The positions of a trailing "anything", from where every text is accepted."""
+    def universal(self, node: Node, last: int) -> int:
+        """The positions of a trailing "anything", from where every text is accepted, and those as good as they."""
         if node != nodes.ANYTHING and not (isinstance(node, Sequence) and node.parts and node.parts[-1] == nodes.ANYTHING):
             return 0
         count = 2 if self.split else 1
-        return ((1 << count) - 1) << len(self.sets) - count
+        found = loop = ((1 << count) - 1) << len(self.sets) - count
+        if last.bit_count() <= _MAX_UNIVERSAL:
+            for position in bits_of(last):
+                shift, bits = self.follow[position]
+                if (bits << shift) & loop == loop:
+                    found |= 1 << position
+        return found
 
     def part(self, node: Node) -> Fragment:
         if isinstance(node, Chars):
@@ -118,6 +148,7 @@ class Builder:
             return self.union([self.part(piece) for piece in node.parts])
         if isinstance(node, Repeat):
             return self.repeated(node)
+        self.pruned = True
         if isinstance(node, Assert):
             return Fragment([node.gaps] if node.gaps else [], {}, {})
         number = self.looks.setdefault(node, len(self.looks))
@@ -135,7 +166,7 @@ class Builder:
                 bits |= 1 << position
                 if self.split and piece & WORD is piece:
                     self.words |= 1 << position
-        self.dropped = self.dropped or not bits
+        self.pruned = self.pruned or not bits
         ends = {ALWAYS: bits} if bits else {}
         return Fragment([], ends, ends)
 
@@ -237,17 +268,15 @@ class Builder:
                 if condition == ALWAYS:
                     self.connect(ends, begins)
                     continue
-                self.dropped = True
                 for kind in range(3):
                     allowed = condition >> 3 * kind
                     targets = (begins & self.words if allowed >> nodes.WORD_AFTER & 1 else 0) | (
                         begins & ~self.words if allowed >> nodes.OTHER_AFTER & 1 else 0
                     )
-                    sources = (
-                        ends & 1 if kind == nodes.START
-                        else ends & self.words & ~1 if kind == nodes.WORD_BEFORE
-                        else ends & ~self.words & ~1
-                    )
+                    if kind == nodes.START:
+                        sources = ends & 1
+                    else:
+                        sources = ends & ~1 & (self.words if kind == nodes.WORD_BEFORE else ~self.words)
                     if targets and sources:
                         self.connect(sources, targets, condition & ~ANY_GAP)
 
@@ -296,3 +325,42 @@ def bits_of(bits: int) -> list[int]:
         found.append(lowest.bit_length() - 1)
         bits ^= lowest
     return found
+
+
+def distances(positions: Positions) -> list[int]:
+    """The least number of characters from each position to an end, whatever look-arounds say; INFINITE if there is none.
+
+    Breadth first from the ends. Positions with the same followers are one node, so that links stay few.
+    """
+    groups: dict[tuple[int, int], list[int]] = {}
+    for position, following in enumerate(positions.follow):
+        groups.setdefault(following, []).append(position)
+    for position, moves in positions.conditional.items():
+        for _, bits in moves:
+            groups.setdefault((0, bits), []).append(position)
+    into: dict[int, list[list[int]]] = {}
+    for (shift, bits), members in groups.items():
+        for target in bits_of(bits):
+            into.setdefault(target + shift, []).append(members)
+    found = [INFINITE] * len(positions.sets)
+    last, conditional = positions.ends[nodes.END]
+    level = [*bits_of(last), *conditional]
+    distance = 0
+    while level:
+        before: list[int] = []
+        for position in level:
+            if found[position] == INFINITE:
+                found[position] = distance
+                for members in into.get(position, ()):
+                    before += members
+                    members.clear()
+        level, distance = before, distance + 1
+    return found
+
+
+def integer_of(positions: list[int], count: int) -> int:
+    """The integer with these bits, in linear time."""
+    found = bytearray(count // 8 + 1)
+    for position in positions:
+        found[position >> 3] |= 1 << (position & 7)
+    return int.from_bytes(found, "little")
