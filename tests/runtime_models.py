@@ -1,7 +1,7 @@
 """Tiny llama models for the runtime's tests: a GGUF writer, quantisers, and a plain reference in float64.
 
-The reference shares no code with the runtime: it decodes what it encoded itself, keeps llama.cpp's order of query and key
-rows (neighbouring columns rotate together), and looks at whole sequences at once.
+The reference shares no code with the runtime: it decodes what it encoded itself, keeps llama.cpp's order of query and
+key rows (neighbouring columns rotate together), and looks at a whole sequence at once.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class Tiny:
     weights: dict[str, Floats]
 
 
-def make(path: Path, shape: Shape, kind: str, *, tied: bool = False, seed: int = 0, kinds: dict[str, str] | None = None) -> Tiny:
+def make(
+    path: Path, shape: Shape, kind: str, *, tied: bool = False, seed: int = 0, kinds: dict[str, str] | None = None
+) -> Tiny:
     """Write a model with random weights in GGUF type `kind`; `kinds` chooses others by a part of the tensor's name."""
     rng = np.random.default_rng(seed)
     tensors: dict[str, tuple[str, tuple[int, ...], bytes]] = {}

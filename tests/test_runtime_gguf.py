@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from runtime_models import TYPE_NUMBERS, Shape, Tiny, encode, make, write_gguf
-
 from slipcast.engine.errors import ModelError, ModelFileError, UnsupportedModelError
 from slipcast.engine.runtime.blocks import decode, encode_q8_0
 from slipcast.engine.runtime.config import read_config, read_tokenizer
@@ -24,8 +23,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     return make(tmp_path_factory.mktemp("gguf") / "tiny.gguf", SHAPE, "Q4_0")
 
 
-def rewrite(tiny: Tiny, path: Path, *, metadata: dict[str, object] | None = None, without: str = "", kind: str = "") -> Path:
-    """The tiny model with other metadata, without a tensor, or with its down projection in another type."""
+def rewrite(path: Path, *, metadata: dict[str, object] | None = None, without: str = "", kind: str = "") -> Path:
+    """A model of zeros, with other metadata, without a tensor, or with its down projection in another type."""
     tensors = {}
     for name, size in SHAPE.shapes().items():
         own = kind if kind and "ffn_down" in name else "F32"
@@ -162,9 +161,9 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     ],
 )
 def test_models_that_do_not_fit_are_refused(
-    changes: dict[str, object], error: type[ModelError], says: str, tiny: Tiny, tmp_path: Path
+    changes: dict[str, object], error: type[ModelError], says: str, tmp_path: Path
 ) -> None:
-    path = rewrite(tiny, tmp_path / "other.gguf", **changes)  # type: ignore[arg-type]
+    path = rewrite(tmp_path / "other.gguf", **changes)  # type: ignore[arg-type]
     with pytest.raises(error, match=says) as caught:
         plan_model(GgufFile(path))
     assert "\n" not in str(caught.value)

@@ -9,8 +9,6 @@ import numpy.typing as npt
 import pytest
 import tvm
 from runtime_models import encode
-from tvm.tirx.script import builder as T
-
 from slipcast.engine.runtime.arena import aligned_copy, as_tensor
 from slipcast.engine.runtime.cpu import instruction_set
 from slipcast.engine.runtime.kernels.activations import Convert, Embed, Norm
@@ -21,6 +19,7 @@ from slipcast.engine.runtime.kernels.linear import GatedUnit, Linear
 from slipcast.engine.runtime.kernels.rows import FLOAT32, INT8
 from slipcast.engine.runtime.library import host_target
 from slipcast.engine.runtime.packing import NATIVE, interleaved_heads, pack
+from tvm.tirx.script import builder as T
 
 Floats = npt.NDArray[np.float32]
 GGUF_TYPE = {form: kind for kind, form in NATIVE.items()}
@@ -126,7 +125,8 @@ def test_gated_unit(form: str, kind: Any, isa: Isa) -> None:
         y, target = output(rows, kind.row_width(N), dtype=kind.dtype)
         run(packed, x, target)
         found = unquantised(y, N) if kind is INT8 else y
-        tolerance = np.abs(expected).reshape(rows, -1, 32).max(-1).repeat(32, -1) * (0.51 / 127 if kind is INT8 else 1e-5)
+        step = 0.51 / 127 if kind is INT8 else 1e-5
+        tolerance = np.abs(expected).reshape(rows, -1, 32).max(-1).repeat(32, -1) * step
         assert (np.abs(found - expected) <= tolerance + 1e-4).all()
 
 

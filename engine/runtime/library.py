@@ -67,9 +67,8 @@ def find_linker() -> str | None:
 
 
 def open_library(
-    plan: ModelPlan, target: Target, *, max_rows: int, max_batch: int, folder: Path, progress: Progress,
-    linker: Callable[[], str | None] = find_linker,
-) -> Library:  # fmt: skip
+    plan: ModelPlan, target: Target, *, max_rows: int, max_batch: int, folder: Path, progress: Progress
+) -> Library:
     """The library of a plan, from `folder` or compiled now and kept there. Raises CompileError."""
     place = folder / library_key(plan, target, max_rows, max_batch)
     found = _load(place)
@@ -86,7 +85,7 @@ def open_library(
         where = target.cpu or "the baseline CPU"
         raise CompileError(f"the model could not be compiled for {where}: {last_line(error)}") from error
     progress(_STAGE, 0.7)
-    path = linker()
+    path = find_linker()
     kept = path is not None and _keep(executable, names, place, path)
     progress(_STAGE, 1.0)
     return (_load(place) if kept else None) or Library(tvm.relax.VirtualMachine(executable, tvm.cpu()), tuple(names))
