@@ -186,3 +186,26 @@ def test_inspect_lists_every_error() -> None:
     assert all(entry.why for entry in report.refused)
     with pytest.raises(GrammarError):
         inspect("[")
+
+
+def test_dynamic_scopes_are_budgeted() -> None:
+    """Every order in which these resources call each other binds their anchors in another way."""
+    count = 18
+    resources = {
+        f"r{index}": {
+            "$id": f"r{index}",
+            "$dynamicAnchor": f"a{index}",
+            "properties": {f"p{other}": {"$ref": f"r{other}"} for other in range(count)},
+            "items": {"$dynamicRef": f"#a{index}"},
+        }
+        for index in range(count)
+    }
+    with pytest.raises(BudgetError, match="dynamic anchors"):
+        read({"$id": "https://example.com/", "$defs": resources, "$ref": "r0"})
+    plain = {name: {"$id": name, "type": "string"} for name in (f"s{index}" for index in range(2000))}
+    assert read({"$id": "https://example.com/", "properties": plain}).root
+
+
+def test_an_absurd_index_in_a_pointer_leads_nowhere() -> None:
+    with pytest.raises(SchemaError, match="leads nowhere"):
+        read({"$ref": "#/allOf/" + "9" * 5000, "allOf": [{}]})

@@ -23,7 +23,7 @@ from .expr import ALWAYS, AllOf, Expr, Never, Ref, Schema
 from .references import LateDynamicAnchor, References, check_depth
 from .report import Advice, Report, Status
 from .sharing import Sharing
-from .site import Location, Scope, Site
+from .site import Bindings, Location, Scope, Site
 from .values import parse_json, shown
 
 MAX_DEPTH = 24
@@ -201,7 +201,7 @@ class Reader:
     def advise(self, at: str, keyword: str, message: str) -> None:
         self._advice.append(Advice(at, keyword, message))
 
-    def _define(self, location: Location, bindings: tuple[tuple[str, Location], ...]) -> int:
+    def _define(self, location: Location, bindings: Bindings) -> int:
         scope = self._references.scope(location, bindings)
         key = (id(location.contents), id(scope))
         index = self._indexes.get(key)

@@ -8,6 +8,7 @@ specialise definitions by. Malformed documents do no harm in the walk; their rea
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -18,10 +19,12 @@ import referencing.exceptions
 
 from ..errors import BudgetError, SchemaError, UnsupportedError
 from . import dialects
-from .site import Dialect, Location, Position, Resource, Scope
+from .site import Bindings, Dialect, Location, Position, Resource, Scope
 from .values import pointer_token, shown
 
 MAX_POINTER = 30_000
+MAX_BINDINGS = 500
+_INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
 class LateDynamicAnchor(Exception):
@@ -38,29 +41,35 @@ class References:
         self._fallback = fallback
         self._registry: referencing.Registry[Any] = referencing.Registry() if registry is None else registry
         self._resources: dict[str, Resource] = {}
-        self._embedded: dict[
-            tuple[int, int], Resource
-        ] = {}  # (schema object, resource around it) -> the resource it begins
+        # (schema object, resource around it) -> the resource that it begins
+        self._embedded: dict[tuple[int, int], Resource] = {}
         self._waiting: Location | None = None
         self._dialects: dict[str, Dialect] = {}
         self._scopes: dict[tuple[int, int, tuple[tuple[str, int], ...]], Scope] = {}
+        self._reached: dict[tuple[int, int, int], Scope] = {}  # by the bindings' identity: a shortcut to `_scopes`
+        self._bindings: set[tuple[tuple[str, int], ...]] = set()
+        self._kept: list[Bindings] = []  # what `_reached` knows by identity must live
+        self._found: dict[tuple[int, int, str], Location] = {}
 
     # Scopes
 
-    def scope(self, location: Location, around: tuple[tuple[str, Location], ...] = ()) -> Scope:
+    def scope(self, location: Location, around: Bindings = ()) -> Scope:
         """The scope in which a schema at `location` is read when it is reached with the bindings `around`."""
-        resource, bindings = location.resource, around
-        new = (
-            [entry for entry in resource.dynamic.items() if all(name != entry[0] for name, _ in around)]
-            if resource.dynamic
-            else ()
-        )
-        if new:
-            bindings = tuple(sorted((*around, *new), key=lambda binding: binding[0]))
-        key = (id(resource), id(location.dialect), tuple([(name, id(found.contents)) for name, found in bindings]))
-        scope = self._scopes.get(key)
+        shortcut = (id(location.resource), id(location.dialect), id(around))
+        scope = self._reached.get(shortcut)
         if scope is None:
-            scope = self._scopes[key] = Scope(resource, location.dialect, bindings)
+            bindings = _bound(location.resource, around)
+            key = (shortcut[0], shortcut[1], tuple([(name, id(found.contents)) for name, found in bindings]))
+            scope = self._scopes.get(key)
+            if scope is None:
+                self._bindings.add(key[2])
+                if len(self._bindings) > MAX_BINDINGS:
+                    raise BudgetError(
+                        f"dynamic anchors are combined in more than {MAX_BINDINGS} ways", pointer=location.at
+                    )
+                scope = self._scopes[key] = Scope(location.resource, location.dialect, bindings)
+            self._reached[shortcut] = scope
+            self._kept.append(around)
         return scope
 
     def inside(self, scope: Scope, schema: dict[str, Any], at: str) -> Scope:
@@ -245,6 +254,13 @@ class References:
 
     def lookup(self, scope: Scope, reference: str, at: str, keyword: str) -> Location:
         """The schema that a reference means, before any dynamic scope. Raises SchemaError if there is none."""
+        key = (id(scope.resource), id(scope.dialect), reference)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._look(scope, reference, at, keyword)
+        return found
+
+    def _look(self, scope: Scope, reference: str, at: str, keyword: str) -> Location:
         if reference[:1] == "#":
             resource, fragment = scope.resource, reference[1:]
         else:
@@ -283,7 +299,7 @@ class References:
             key = token.replace("~1", "/").replace("~0", "~") if "~" in token else token
             if isinstance(here, dict) and key in here:
                 here = here[key]
-            elif isinstance(here, (list, tuple)) and key.isascii() and key.isdigit() and int(key) < len(here):
+            elif isinstance(here, (list, tuple)) and _INDEX.fullmatch(key) and int(key) < len(here):
                 here = here[int(key)]
             else:
                 raise _leads_nowhere(reference, resource, key, place, at, keyword)
@@ -321,6 +337,15 @@ def _join(base: str, reference: str, at: str) -> tuple[str, str]:
     except ValueError as error:
         raise SchemaError(f"{reference!r} is no URI reference: {error}", pointer=at) from None
     return uri, fragment
+
+
+def _bound(resource: Resource, around: Bindings) -> Bindings:
+    """The bindings inside a resource: its dynamic anchors, too, except those that a resource further out has bound."""
+    if not resource.dynamic:
+        return around
+    taken = {name for name, _ in around}
+    new = [(name, location) for name, location in resource.dynamic.items() if name not in taken]
+    return tuple(sorted((*around, *new), key=lambda binding: binding[0])) if new else around
 
 
 def subschemas(schema: dict[str, Any], dialect: Dialect, at: str) -> Iterator[tuple[dict[str, Any], str]]:

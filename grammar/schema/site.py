@@ -64,6 +64,10 @@ class Location(NamedTuple):
     dialect: Dialect
 
 
+# What each dynamic anchor in scope means, sorted by name.
+Bindings: TypeAlias = tuple[tuple[str, Location], ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Scope:
     """Where a schema is read: its resource (base URI), its draft, and what dynamic anchors mean there.
@@ -74,7 +78,7 @@ class Scope:
 
     resource: Resource
     dialect: Dialect
-    bindings: tuple[tuple[str, Location], ...]
+    bindings: Bindings
     refs: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
