@@ -42,7 +42,7 @@ class Conversation:
         text = read_text(path)
         self.engine.compile("json_schema", text)
         schema = json.loads(text, parse_float=Decimal)
-        self.response_format = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+        self.response_format = {"type": "json_schema", "json_schema": {"schema": schema, "whitespace": "spaced"}}
 
     def ask(self, question: str) -> Iterator[str]:
         """The answer in pieces. The turn is remembered once the answer is complete, or cut short by its reader."""

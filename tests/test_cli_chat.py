@@ -70,7 +70,7 @@ def test_a_schema_constrains_until_it_is_switched_off(talk: Talk, service: FakeS
     assert (code, complaints) == (0, "")
     assert service.compiled == [
         ("json_schema", '{"multipleOf": 0.1}', {}),
-        ("json_schema", {"multipleOf": Decimal("0.1")}, {}),
+        ("json_schema", {"multipleOf": Decimal("0.1")}, {"whitespace": "spaced"}),
     ]
     assert [request.grammar is None for request in service.requests] == [False, True]
 
