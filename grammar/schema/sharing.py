@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .expr import (
+    ALWAYS,
     AllOf,
     AnyOf,
     Contains,
@@ -32,7 +33,7 @@ class Sharing:
 
     def __init__(self) -> None:
         self._by_shape: dict[Any, Expr] = {}
-        self._known: set[int] = set()
+        self._known: set[int] = {id(ALWAYS)}
 
     def one(self, node: Expr) -> Expr:
         """The node that stands for all subschemas with the content of `node`, whose own subschemas went through
