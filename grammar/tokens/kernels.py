@@ -1,0 +1,499 @@
+"""The walk over the vocabulary's trie, written in TIR: which tokens may come next from a configuration.
+
+One kernel does all walks. It is given *items*, places in the trie where a walk goes on, and works until each is done or
+waits for Python: a transition that no handler has filled yet, a lazy row, or, in a context-free walk, a lexeme that
+ended. What waits is written out as new items; Python answers the requests and hands them back, so nothing is walked
+twice. The mask is kept as changed words over a base row of the store.
+
+An item is six numbers: node, kind, frame, row or label, n, base row.
+
+    AFTER   the lexeme ended with this node's byte and the label; go on below the node in the transition's row
+    AFTER_LOW  the same, dead if n is below the frame's low (kept exits only)
+    BEFORE  the lexeme ended before this node's byte with the label; the transition's row reads the byte again
+    BELOW   go on below the node in the row (it was lazy, or this is the root)
+    AT      the row reads the node's byte (it was lazy)
+
+A frame below zero in an item stands for `frame0`, its n is then relative to `count0`: exits of a context-free walk are
+kept in this form and finished under any frame.
+
+With a base row above zero the walk is *differential*: the mask already holds what the base row allows, and the walk
+keeps only to paths where the row and the base row differ, setting and clearing bits. It ends where both are in the same
+row. From the first label on the bits below are set from scratch.
+
+Compiled once per machine, see `compiled`.
+"""
+
+# TVMScript is Python only to a parser: inline functions assign the scalars around them, `and` looks at both sides.
+# ruff: noqa: E702, F823, F841, SIM102
+# mypy: ignore-errors
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tvm.script import tirx as T
+
+from ..automaton import codes
+from . import walkcodes
+from .trie import BYTE_MASK, DEPTH_MASK, DEPTH_SHIFT, END_SHIFT, MANY, PLAIN, TOKEN_MASK, TOKEN_SHIFT
+
+# What became of the byte at hand.
+_READ: Final = 0
+_STEP: Final = 1
+_DEAD: Final = 2
+_HELD: Final = 3
+# Which children of the root are visited.
+_RANGE: Final = 0
+_LIVE: Final = 1
+_EDGES: Final = 2
+_DIFFERENT: Final = 3
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
+def walk_kernel() -> Any:
+    """The kernel as a TIR function; parsing takes a second, so it is done only when nothing is cached."""
+    loops_counted = codes.LOOPS_COUNTED >> 64
+    total_low, total_high = T.int64(_signed(codes.STRING_LOOPS & (1 << 64) - 1)), T.int64(codes.STRING_LOOPS >> 64)
+
+    @T.prim_func(s_tir=True)
+    def walk(
+        # the trie
+        nodes: T.Buffer(("n_nodes",), "int64"), roots: T.Buffer((256,), "int32"),
+        first: T.Buffer(("n_first",), "int32"), order: T.Buffer(("n_tokens",), "int32"),
+        summary: T.Buffer(("n_nodes", 2), "int64"), characters: T.Buffer(("n_nodes",), "int32"),
+        lengths: T.Buffer(("n_tokens",), "int32"),
+        # the tables
+        rows: T.Buffer(("n_dense", 256), "int32"), form: T.Buffer(("n_rows", 2), "int32"),
+        edge_byte: T.Buffer(("n_edges",), "int32"), edge_next: T.Buffer(("n_edges",), "int32"),
+        accept: T.Buffer(("n_rows",), "int32"), need: T.Buffer(("n_rows",), "int32"),
+        reach: T.Buffer(("n_rows",), "int64"), reach_words: T.Buffer(("n_words",), "int64"),
+        loops: T.Buffer(("n_rows", 2), "int64"), base: T.Buffer(("n_frames",), "int32"),
+        capacity: T.Buffer(("n_frames",), "int32"), allow: T.Buffer(("n_frames",), "int64"),
+        low: T.Buffer(("n_frames",), "int32"), high: T.Buffer(("n_frames",), "int32"),
+        next_row: T.Buffer(("n_transitions",), "int32"), next_frame: T.Buffer(("n_transitions",), "int32"),
+        # the mask in the making, and what comes out
+        store: T.Buffer(("n_stored", "width"), "int32"), stack: T.Buffer((walkcodes.STACK_ROWS, 4), "int32"),
+        mask: T.Buffer(("width",), "int32"), touched: T.Buffer(("width",), "int32"),
+        index: T.Buffer(("width",), "int32"), value: T.Buffer(("width",), "int32"),
+        misses: T.Buffer(("n_misses", 2), "int32"), exits: T.Buffer(("n_exits", walkcodes.ITEM), "int32"),
+        dependent: T.Buffer(("n_dependent",), "int32"), cost: T.Buffer(("n_cost",), "int32"),
+        counters: T.Buffer((walkcodes.COUNTERS,), "int32"), items: T.Buffer(("n_items", walkcodes.ITEM), "int32"),
+        pending: T.Buffer(("n_items", walkcodes.ITEM), "int32"), item_count: T.int32, frame0: T.int32,
+        count0: T.int32, mask_base: T.int32, mode: T.int32, free_row: T.int32,
+    ):
+        n_nodes = T.int32(); n_first = T.int32(); n_tokens = T.int32(); n_dense = T.int32(); n_rows = T.int32()
+        n_edges = T.int32(); n_words = T.int32(); n_frames = T.int32(); n_transitions = T.int32(); n_stored = T.int32()
+        width = T.int32(); n_misses = T.int32(); n_exits = T.int32(); n_dependent = T.int32(); n_cost = T.int32()
+        n_items = T.int32()
+        T.func_attr({"tirx.is_scheduled": True, "global_symbol": "walk", "tirx.noalias": True})
+
+        changed: T.int32 = 0
+        visited: T.int32 = 0
+        exit_count: T.int32 = 0
+        dependent_count: T.int32 = 0
+        pending_count: T.int32 = 0
+        miss_count: T.int32 = 0
+        if (mode & walkcodes.FIRST) == 0:
+            changed = counters[walkcodes.CHANGED]
+            visited = counters[walkcodes.VISITED]
+            exit_count = counters[walkcodes.EXITS]
+            dependent_count = counters[walkcodes.DEPENDENT]
+
+        # The cursor: a node, the configuration before its byte, and the row of the base in a differential walk.
+        node: T.int32 = 0
+        packed: T.int64 = T.int64(0)
+        row: T.int32 = 0
+        frame: T.int32 = 0
+        n: T.int32 = 0
+        other: T.int32 = 0
+        status: T.int32 = 0
+        got: T.int32 = 0
+        target: T.int32 = 0
+        label: T.int32 = 0
+        transition: T.int32 = 0
+        word: T.int32 = 0
+        token: T.int32 = 0
+        scan: T.int32 = 0
+        stop: T.int32 = 0
+
+        @T.inline
+        def touch():
+            if touched[word] == 0:
+                touched[word] = 1
+                index[changed] = word
+                changed = changed + 1
+                mask[word] = store[mask_base, word]
+
+        @T.inline
+        def set_token():
+            word = T.shift_right(token, 5)
+            touch()
+            mask[word] = mask[word] | T.shift_left(1, token & 31)
+
+        @T.inline
+        def set_here(code_points):
+            token = T.cast(T.shift_right(packed, T.int64(TOKEN_SHIFT)) & T.int64(TOKEN_MASK), "int32") - 1
+            if token >= 0:
+                set_token()
+                if (mode & walkcodes.COSTS) != 0:
+                    cost[token] = code_points
+                if (packed & T.int64(MANY)) != T.int64(0):
+                    scan = first[node] + 1
+                    stop = first[node + 1]
+                    while scan < stop:
+                        token = order[scan]
+                        set_token()
+                        if (mode & walkcodes.COSTS) != 0:
+                            cost[token] = code_points
+                        scan = scan + 1
+
+        @T.inline
+        def clear_subtree():
+            # What the base row says of this subtree does not hold here.
+            scan = first[node]
+            stop = first[T.cast(T.shift_right(packed, T.int64(END_SHIFT)), "int32")]
+            while scan < stop:
+                token = order[scan]
+                word = T.shift_right(token, 5)
+                touch()
+                mask[word] = mask[word] & (-1 - T.shift_left(1, token & 31))
+                scan = scan + 1
+
+        @T.inline
+        def read(of, byte):
+            if form[of, 0] == codes.DENSE:
+                got = rows[of, byte]
+            else:
+                got = rows[form[of, 0] - 1, byte]
+                scan = T.shift_right(form[of, 1], codes.EDGE_SHIFT)
+                stop = scan + (form[of, 1] & codes.MAX_EDGES)
+                while scan < stop:
+                    if edge_byte[scan] == byte:
+                        got = edge_next[scan]
+                        stop = scan
+                    scan = scan + 1
+
+        @T.inline
+        def check_reach(value_flags, of, otherwise):
+            if (value_flags & codes.REACH) != 0:
+                if (reach[of] & allow[frame]) == T.int64(0):
+                    otherwise()
+            if (value_flags & codes.REACH_WIDE) != 0:
+                # Both are offsets into the words; a context-free walk of unbound frame allows every label.
+                if allow[frame] >= T.int64(0):
+                    scan = T.cast(reach[of], "int32")
+                    word = T.cast(allow[frame] & T.int64(0xFFFFFFFF), "int32")
+                    stop = scan + (T.cast(T.shift_right(allow[frame], T.int64(32)), "int32") & walkcodes.MAX_WORDS)
+                    token = 0
+                    while scan < stop:
+                        if (reach_words[scan] & reach_words[word]) != T.int64(0):
+                            token = 1
+                            stop = scan
+                        scan = scan + 1
+                        word = word + 1
+                    if token == 0:
+                        otherwise()
+
+        @T.inline
+        def die():
+            status = _DEAD
+
+        @T.inline
+        def hold(kind, place, base_row):
+            pending[pending_count, walkcodes.NODE] = node
+            pending[pending_count, walkcodes.KIND] = kind
+            pending[pending_count, walkcodes.FRAME] = frame
+            pending[pending_count, walkcodes.PLACE] = place
+            pending[pending_count, walkcodes.COUNTED] = n
+            pending[pending_count, walkcodes.BASE_ROW] = base_row
+            pending_count = pending_count + 1
+            status = _HELD
+
+        @T.inline
+        def keep_exit(kind, checks_low):
+            exits[exit_count, walkcodes.NODE] = node
+            exits[exit_count, walkcodes.KIND] = kind + checks_low * (walkcodes.AFTER_LOW - walkcodes.AFTER)
+            exits[exit_count, walkcodes.FRAME] = walkcodes.ANY_FRAME
+            exits[exit_count, walkcodes.PLACE] = label
+            exits[exit_count, walkcodes.COUNTED] = n
+            exits[exit_count, walkcodes.BASE_ROW] = 0
+            exit_count = exit_count + 1
+            status = _HELD
+
+        @T.inline
+        def request_row(of):
+            if form[of, 0] == codes.LAZY:
+                form[of, 0] = codes.LAZY_REQUESTED
+                misses[miss_count, 0] = -1
+                misses[miss_count, 1] = of
+                miss_count = miss_count + 1
+
+        @T.inline
+        def follow(kind):
+            # `transition` becomes the row after `label` under `frame`; if there is none to go on in, `status` says why.
+            transition = codes.UNKNOWN
+            if label < capacity[frame]:
+                transition = next_row[base[frame] + label]
+                if transition == codes.UNKNOWN:
+                    next_row[base[frame] + label] = codes.REQUESTED
+            if transition == codes.UNKNOWN:
+                misses[miss_count, 0] = frame
+                misses[miss_count, 1] = label
+                miss_count = miss_count + 1
+                transition = codes.REQUESTED
+            if transition == codes.REQUESTED:
+                hold(kind, label, 0)
+            elif transition == codes.TEXT_DEPENDENT:
+                dependent[dependent_count] = node
+                dependent_count = dependent_count + 1
+                status = _HELD
+            elif transition < 0:
+                status = _DEAD
+
+        item: T.int32 = 0
+        while item < item_count:
+            node = items[item, walkcodes.NODE]
+            packed = nodes[node]
+            frame = items[item, walkcodes.FRAME]
+            row = items[item, walkcodes.PLACE]
+            n = items[item, walkcodes.COUNTED]
+            other = items[item, walkcodes.BASE_ROW]
+            kind: T.int32 = items[item, walkcodes.KIND]
+            status = _READ
+            if kind == walkcodes.AFTER or kind == walkcodes.BEFORE or kind == walkcodes.AFTER_LOW:
+                label = row
+                if frame < 0:
+                    frame = frame0
+                    n = n + count0
+                    if n > high[frame]:
+                        status = _DEAD
+                    if kind == walkcodes.AFTER_LOW:
+                        if n < low[frame]:
+                            status = _DEAD
+                if status == _READ:
+                    follow(T.if_then_else(kind == walkcodes.BEFORE, walkcodes.BEFORE, walkcodes.AFTER))
+                if status == _READ:
+                    row = transition
+                    frame = next_frame[base[frame] + label]
+                    n = 0
+                    if kind != walkcodes.BEFORE:
+                        set_here(0)
+            # The walk covers nodes from `begin` to `end`: from the node itself, or from below it.
+            begin: T.int32 = node + T.if_then_else(kind == walkcodes.BEFORE or kind == walkcodes.AT, 0, 1)
+            end: T.int32 = T.cast(T.shift_right(packed, T.int64(END_SHIFT)), "int32")
+            if status == _READ:
+                if begin == end:
+                    status = _DEAD
+            if status == _READ:
+                if form[row, 0] < 0:
+                    request_row(row)
+                    hold(T.if_then_else(begin == node, walkcodes.AT, walkcodes.BELOW), row, other)
+            if status == _READ:
+                if other > 0:
+                    if form[other, 0] < 0:
+                        request_row(other)
+                        hold(walkcodes.BELOW, row, other)
+            if status == _READ:
+                depth: T.int32 = T.cast(T.shift_right(packed, T.int64(DEPTH_SHIFT)) & T.int64(DEPTH_MASK), "int32")
+                if begin == node:
+                    depth = depth - 1
+                stack[depth, 0] = row
+                stack[depth, 1] = frame
+                stack[depth, 2] = n
+                stack[depth, 3] = other
+                above: T.int32 = -1
+                above_row: T.int32 = 0
+                above_frame: T.int32 = 0
+                above_n: T.int32 = 0
+                above_other: T.int32 = 0
+
+                # At the root only the children that can live, or can differ, are visited.
+                style: T.int32 = _RANGE
+                child: T.int32 = 0
+                children: T.int32 = 1
+                from_row: T.int32 = row
+                from_other: T.int32 = other
+                if node == 0:
+                    if accept[row] == 0 and accept[other] == 0:
+                        if form[row, 0] == codes.DENSE:
+                            if other == 0:
+                                style = _LIVE
+                                children = 256
+                            elif form[other, 0] == codes.DENSE:
+                                style = _DIFFERENT
+                                children = 256
+                        else:
+                            # Only edges count where the sparse row's base is the walk's base, or lets nothing live.
+                            under: T.int32 = form[row, 0] - 1
+                            if under == other:
+                                style = _EDGES
+                            elif other == 0:
+                                if reach[under] == T.int64(codes.OTHER_KEY):
+                                    if (allow[frame] & T.int64(codes.OTHER_KEY)) == T.int64(0):
+                                        style = _EDGES
+                            if style == _EDGES:
+                                children = form[row, 1] & codes.MAX_EDGES
+                while child < children:
+                    if style == _LIVE:
+                        while child < 255 and rows[from_row, child] == 0:
+                            child = child + 1
+                        begin = roots[child]
+                    elif style == _DIFFERENT:
+                        while child < 255 and ((rows[from_row, child] ^ rows[from_other, child]) & codes.ROW_MASK) == 0:
+                            child = child + 1
+                        begin = roots[child]
+                    elif style == _EDGES:
+                        begin = roots[edge_byte[T.shift_right(form[from_row, 1], codes.EDGE_SHIFT) + child]]
+                    if style != _RANGE:
+                        end = 0
+                        if begin > 0:
+                            end = T.cast(T.shift_right(nodes[begin], T.int64(END_SHIFT)), "int32")
+                    child = child + 1
+                    node = begin
+                    while node < end:
+                        visited = visited + 1
+                        packed = nodes[node]
+                        after: T.int32 = T.cast(T.shift_right(packed, T.int64(END_SHIFT)), "int32")
+                        depth = T.cast(T.shift_right(packed, T.int64(DEPTH_SHIFT)) & T.int64(DEPTH_MASK), "int32")
+                        if depth != above:
+                            above = depth
+                            above_row = stack[depth - 1, 0]
+                            above_frame = stack[depth - 1, 1]
+                            above_n = stack[depth - 1, 2]
+                            above_other = stack[depth - 1, 3]
+                        row = above_row
+                        frame = above_frame
+                        n = above_n
+                        other = above_other
+                        byte: T.int32 = T.cast(packed & T.int64(BYTE_MASK), "int32")
+                        status = _READ
+                        while status == _READ:
+                            read(row, byte)
+                            if got > 0:
+                                target = got & codes.ROW_MASK
+                                status = _STEP
+                                if (got & codes.COUNT) != 0:
+                                    n = n + 1
+                                if (got & (codes.COUNT | codes.NEED)) != 0:
+                                    if high[frame] < codes.BIG:
+                                        if n + need[target] > high[frame]:
+                                            status = _DEAD
+                                if (got & (codes.REACH | codes.REACH_WIDE)) != 0:
+                                    check_reach(got, target, die)
+                            else:
+                                label = T.if_then_else(got < 0, (0 - got) & codes.LABEL_MASK, accept[row]) - 1
+                                if label < 0:
+                                    status = _DEAD
+                                else:
+                                    if other > 0:
+                                        clear_subtree()
+                                        other = 0
+                                    if got < 0:
+                                        if ((0 - got) & codes.CHECK_LOW) != 0:
+                                            if n < low[frame]:
+                                                status = _DEAD
+                                    if status == _READ:
+                                        if (mode & walkcodes.CONTEXT_FREE) != 0:
+                                            keep_exit(
+                                                T.if_then_else(got == 0, walkcodes.BEFORE, walkcodes.AFTER),
+                                                T.if_then_else(((0 - got) & codes.CHECK_LOW) != 0, 1, 0),
+                                            )
+                                        else:
+                                            follow(T.if_then_else(got == 0, walkcodes.BEFORE, walkcodes.AFTER))
+                                    if status == _READ:
+                                        frame = next_frame[base[frame] + label]
+                                        n = 0
+                                        if got < 0:
+                                            target = transition
+                                            status = _STEP
+                                        else:
+                                            row = transition
+                                            if form[row, 0] < 0:
+                                                request_row(row)
+                                                hold(walkcodes.AT, row, 0)
+                        if status == _STEP:
+                            if other > 0:
+                                read(other, byte)
+                                if got > 0:
+                                    other = got & codes.ROW_MASK
+                                else:
+                                    clear_subtree()
+                                    other = 0
+                            if other > 0 and other == target:
+                                node = after
+                            else:
+                                set_here(n + need[target])
+                                if node + 1 < after:
+                                    skip: T.int32 = 0
+                                    if other == 0:
+                                        if loops[target, 1] != T.int64(0):
+                                            if (summary[node, 0] & (T.int64(-1) - loops[target, 0])) == T.int64(0):
+                                                if (summary[node, 1] & (T.int64(-1) - loops[target, 1])) == T.int64(0):
+                                                    if high[frame] >= codes.BIG:
+                                                        skip = 1
+                                            if (mode & walkcodes.COSTS) != 0:
+                                                # Rows that refuse no character may still lead to one that needs more.
+                                                if target != free_row:
+                                                    if (loops[target, 0] & total_low) == total_low:
+                                                        if (loops[target, 1] & total_high) == total_high:
+                                                            skip = 0
+                                    lazy: T.int32 = 0
+                                    if skip == 0:
+                                        if form[target, 0] < 0:
+                                            request_row(target)
+                                            lazy = 1
+                                        if other > 0:
+                                            if form[other, 0] < 0:
+                                                request_row(other)
+                                                lazy = 1
+                                    if skip != 0:
+                                        # Every byte below leads back here: all tokens below are allowed.
+                                        if (mode & walkcodes.PLAIN_BASE) == 0 or (packed & T.int64(PLAIN)) == 0:
+                                            inner: T.int32 = first[node + 1]
+                                            last: T.int32 = first[after]
+                                            origin: T.int32 = n + need[target] - characters[node]
+                                            while inner < last:
+                                                token = order[inner]
+                                                set_token()
+                                                if (mode & walkcodes.COSTS) != 0:
+                                                    if (loops[target, 1] & T.int64(loops_counted)) != T.int64(0):
+                                                        cost[token] = origin + lengths[inner]
+                                                    else:
+                                                        cost[token] = n + need[target]
+                                                inner = inner + 1
+                                        node = after
+                                    elif lazy != 0:
+                                        hold(walkcodes.BELOW, target, other)
+                                        node = after
+                                    else:
+                                        stack[depth, 0] = target
+                                        stack[depth, 1] = frame
+                                        stack[depth, 2] = n
+                                        stack[depth, 3] = other
+                                        node = node + 1
+                                else:
+                                    node = after
+                        else:
+                            if status == _DEAD:
+                                if other > 0:
+                                    clear_subtree()
+                            node = after
+            item = item + 1
+
+        counters[walkcodes.CHANGED] = changed
+        counters[walkcodes.PENDING] = pending_count
+        counters[walkcodes.MISSES] = miss_count
+        counters[walkcodes.VISITED] = visited
+        counters[walkcodes.EXITS] = exit_count
+        counters[walkcodes.DEPENDENT] = dependent_count
+        if (mode & walkcodes.LAST) != 0:
+            if pending_count == 0:
+                scan = 0
+                while scan < changed:
+                    value[scan] = mask[index[scan]]
+                    touched[index[scan]] = 0
+                    scan = scan + 1
+
+    return walk

@@ -1,0 +1,215 @@
+"""The token level's two faces: `TokenLevel`, one for each compiler, and `Matcher`, one for each request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..automaton.stepper import Configuration
+from ..automaton.tables import Tables
+from ..errors import MatcherError
+from .masks import Masks
+from .rows import NONE
+from .states import State, States
+from .vocabulary import Vocabulary
+
+DEFAULT_BUDGET: Final = 64 << 20
+"""Bytes for dense mask rows."""
+FORCED_LIMIT: Final = 4096
+
+MaskRow = npt.NDArray[np.int32] | npt.NDArray[np.uint32]
+
+
+class Automaton(Protocol):
+    """A byte automaton over the compiler's tables, see `automaton.tables`."""
+
+    @property
+    def tables(self) -> Tables:
+        """The arena that its rows and frames live in."""
+
+    @property
+    def start_row(self) -> int:
+        """Where a text begins."""
+
+    @property
+    def start_frame(self) -> int:
+        """The frame around a text."""
+
+    def completion(self, at: Configuration) -> bytes:
+        """A shortest text, or nearly, that leads from this configuration to one where the text may end."""
+
+
+class TokenLevel:
+    """Masks and matchers for all grammars over one vocabulary and one arena of tables. Thread-safe.
+
+    What is slow (fills, walks, table rows) happens under `tables.lock`; accepting a token that was accepted before in
+    the same state takes no lock.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, tables: Tables, *, budget: int = DEFAULT_BUDGET) -> None:
+        """`budget`: bytes for dense mask rows, at least 64 rows; beyond it rows not in use make room."""
+        self.vocabulary = vocabulary
+        self.tables = tables
+        self._masks = Masks(vocabulary, tables, budget)
+        self._states = States(vocabulary, tables, self._masks)
+        self._lock = tables.lock
+
+    def matcher(self, automaton: Automaton) -> Matcher:
+        """A matcher at the automaton's start."""
+        if automaton.tables is not self.tables:
+            raise MatcherError("the automaton lives in other tables than this token level")
+        with self._lock:
+            scopes = int(self.tables.scopes[automaton.start_frame])
+            state = self._states.at(Configuration(automaton.start_row, automaton.start_frame, 0, (b"",) * scopes))
+        return Matcher(self, automaton, state, [])
+
+    def fill_masks(self, matchers: Sequence[Matcher], rows: MaskRow) -> None:
+        """Writes the mask of `matchers[i]` to `rows[i]`; rows is int32 or uint32 [>= len(matchers), ceil(size / 32)].
+
+        Raises MatcherError if the matchers are another compiler's, or `rows` has another shape or dtype.
+        """
+        count = len(matchers)
+        words = self.vocabulary.words
+        if rows.ndim != 2 or rows.shape[0] < count or rows.shape[1] != words:
+            raise MatcherError(f"mask rows have the shape {rows.shape}, not ({count} or more, {words})")
+        out = _as_int32(rows)
+        masks = self._masks
+        with self._lock:
+            ids = [matcher._state.position.table_row for matcher in matchers]
+            if NONE not in ids:
+                chosen = np.array(ids, np.intp)
+                masks.rows.table.take(chosen, axis=0, out=out[:count], mode="clip")
+                masks.rows.used[chosen] = 1
+                return
+            for matcher, row in zip(matchers, out, strict=False):
+                self._states.write_mask(matcher._state, row)
+
+    def statistics(self) -> dict[str, int]:
+        """Counts for reports: states, dense rows and their bytes, masks computed, nodes visited."""
+        masks = self._masks
+        return {
+            "states": len(self._states),
+            "dense_rows": masks.rows.count,
+            "dense_bytes": masks.rows.nbytes,
+            "masks_computed": masks.computed,
+            "nodes_visited": masks.visited,
+        }
+
+    # ---- for matchers
+
+    def _write(self, state: State, row: MaskRow) -> None:
+        if row.shape != (self.vocabulary.words,):
+            raise MatcherError(f"a mask row has the shape {row.shape}, not ({self.vocabulary.words},)")
+        out = _as_int32(row)
+        with self._lock:
+            self._states.write_mask(state, out)
+
+    def _after(self, state: State, token: int) -> State | None:
+        with self._lock:
+            return self._states.after(state, token)
+
+
+class Matcher:
+    """Follows one text through a grammar, token by token. Not for two threads at once; fork it instead."""
+
+    __slots__ = ("_automaton", "_history", "_level", "_state")
+
+    def __init__(self, level: TokenLevel, automaton: Automaton, state: State, history: list[State]) -> None:
+        self._level = level
+        self._automaton = automaton
+        self._state = state
+        self._history = history
+
+    @property
+    def level(self) -> TokenLevel:
+        """The token level that the matcher belongs to: matchers of one level can fill their masks at once."""
+        return self._level
+
+    def fill_mask(self, row: MaskRow) -> None:
+        """Writes the tokens that `accept` would take: int32 or uint32 [ceil(size / 32)], bit = id, little end first.
+
+        Padding beyond the vocabulary is never set, and nothing at all once the text has ended.
+        Raises MatcherError if `row` has another shape or dtype.
+        """
+        self._level._write(self._state, row)
+
+    def accept(self, token: int) -> bool:
+        """Moves on by a token, an id of the end once the text is complete. A refusal changes nothing."""
+        state = self._state
+        following = state.successors.get(token)
+        if following is None:
+            following = self._level._after(state, token)
+            if following is None:
+                return False
+        self._history.append(state)
+        self._state = following
+        return True
+
+    def rollback(self, count: int = 1) -> None:
+        """Takes back the last `count` accepted tokens, the end among them.
+
+        Raises MatcherError if fewer were accepted.
+        """
+        history = self._history
+        if not 0 <= count <= len(history):
+            raise MatcherError(f"cannot take back {count} tokens, {len(history)} were accepted")
+        if count:
+            self._state = history[-count]
+            del history[-count:]
+
+    def fork(self) -> Matcher:
+        """An independent matcher at the same place, with the same history."""
+        return Matcher(self._level, self._automaton, self._state, self._history.copy())
+
+    def is_accepting(self) -> bool:
+        """Whether the text may end here (a token of the end would be taken)."""
+        known = self._state.accepting
+        if known is None:
+            with self._level._lock:
+                known = self._level._states.accepting(self._state)
+        return known
+
+    def is_terminated(self) -> bool:
+        """Whether the end was accepted."""
+        return self._state is self._level._states.terminated
+
+    def forced(self) -> bytes:
+        """The bytes that every continuation begins with; b"" where there is a choice, the end included."""
+        if self.is_terminated():
+            return b""
+        with self._level._lock:
+            return self._level._states.stepper.forced(self._state.configuration, FORCED_LIMIT)
+
+    def closing(self) -> tuple[int, ...]:
+        """Tokens of a shortest way to where the text may end: accepted in this order they all are taken.
+
+        Raises MatcherError if the vocabulary cannot spell it.
+        """
+        if self.is_terminated() or self.is_accepting():
+            return ()
+        with self._level._lock:
+            data = self._automaton.completion(self._state.configuration)
+        tokens = self._level.vocabulary.tokenize(data)
+        if tokens is None:
+            raise MatcherError(f"no tokens of the vocabulary spell the way out {data!r}")
+        return tuple(tokens)
+
+    def distance(self) -> int:
+        """How many tokens suffice to reach a place where the text may end: the length of `closing()`.
+
+        An upper bound: the fewest tokens for the way out with the fewest bytes. After a token of one's own choice it
+        may be larger; following `closing()` to its end always takes as many tokens as it says.
+        """
+        return len(self.closing())
+
+
+def _as_int32(rows: MaskRow) -> npt.NDArray[np.int32]:
+    if rows.dtype == np.int32:
+        return rows  # type: ignore[return-value]
+    if rows.dtype == np.uint32:
+        view: Any = rows.view(np.int32)
+        return view  # type: ignore[no-any-return]
+    raise MatcherError(f"mask rows are {rows.dtype}, not int32 or uint32")

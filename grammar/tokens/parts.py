@@ -1,0 +1,229 @@
+"""What one wide row allows whatever the frame: kept as a mask row, with the ways on where the lexeme ends.
+
+A string's body allows a hundred thousand tokens; walking them for each place that has a string would be the whole cost
+of a mask. So the walk is done once per row, without a frame. Lexeme ends that it meets become *exits*; what remains
+of their tokens after the end makes a small trie for each label, and under a given frame only that trie is walked. It
+is far smaller than the places where its tokens end in the vocabulary's trie, since the ends of `a",` and `b",` meet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..automaton.codes import BIG, COUNT, NEVER_LOOPS, ROW_MASK, STRING_LOOPS, byte_class
+from ..automaton.tables import Tables
+from .rows import EMPTY, NONE, PLAIN_TOKENS, MaskRows
+from .trie import DEPTH_MASK, DEPTH_SHIFT, END_SHIFT, PLAIN, build_trie
+from .vocabulary import Vocabulary
+from .walkcodes import AFTER_LOW, BEFORE, BELOW, CONTEXT_FREE, COSTS, COUNTED, KIND, NODE, PLACE, PLAIN_BASE
+from .walker import BoundTrie, Walker, bind
+
+_MANY_TOKENS: Final = 30_000
+"""Beyond so many tokens below its exits a part keeps no tries of what remains: building them would cost more."""
+_PLAIN_ASCII: Final = [byte for byte in range(0x20, 0x7F) if byte_class(byte) != NEVER_LOOPS]
+_PLAIN_BYTES: Final = [*_PLAIN_ASCII, *range(0xC2, 0xF5)]
+_MOST_INSIDE: Final = 64
+_NEVER: Final = np.iinfo(np.int32).max
+_PLAIN_LOOPS: Final = STRING_LOOPS & (1 << 96) - 1
+
+
+class BaseRow:
+    """A mask row that sparse masks build on. `table_row` is NONE once the row was given to another."""
+
+    __slots__ = ("__weakref__", "table_row")
+
+    def __init__(self) -> None:
+        self.table_row = NONE
+
+
+@dataclass
+class Part:
+    """The context-free part of a wide row's masks.
+
+    base      the tokens that stay inside the lexeme
+    folded    the same and the tokens that end with the lexeme, where all its ends have one label
+    exits     int32 [k, 6], items with open frame, see `kernels`
+    remains   label -> trie of what remains of the exits' tokens; None where exits are walked one by one
+    longest   the most code points that an exit has counted
+    cost      uint16 or int32 [size], code points to the nearest end by way of each token, the highest value: never
+    dearest   the highest cost of an allowed token
+    bounded   rows for "at most r more code points"
+    """
+
+    base: BaseRow
+    exits: npt.NDArray[np.int32]
+    remains: tuple[tuple[int, BoundTrie], ...] | None
+    longest: int
+    checks_low: bool
+    cost: npt.NDArray[Any] | None
+    dearest: int
+    folded: BaseRow | None = None
+    bounded: dict[int, BaseRow] = field(default_factory=dict)
+
+    def free(self, low: int, high: int, count: int) -> bool:
+        """Whether no exit can violate these bounds."""
+        return (high == BIG or count + self.longest <= high) and (not self.checks_low or count >= low)
+
+
+class Parts:
+    """The context-free parts of one arena. Not thread-safe: callers hold the arena's lock."""
+
+    def __init__(self, vocabulary: Vocabulary, tables: Tables, rows: MaskRows, walker: Walker) -> None:
+        self._vocabulary, self._tables, self._rows, self._walker = vocabulary, tables, rows, walker
+        self._parts: dict[tuple[int, int], Part] = {}
+        self._remains: dict[tuple[bytes, bytes], BoundTrie] = {}
+        self._write_plain()
+
+    def get(self, row: int, allow: int, *, bounded: bool) -> Part:
+        """The part of `row` where keys are filtered by `allow`; `bounded` asks for costs too."""
+        part = self._parts.get((row, allow))
+        if part is None or part.base.table_row == NONE or (bounded and part.cost is None):
+            part = self._parts[row, allow] = self._make(row, allow, bounded)
+        self._rows.used[part.base.table_row] = 1
+        return part
+
+    def within(self, part: Part, rest: int) -> BaseRow:
+        """The row of the tokens that leave an end within reach of `rest` code points."""
+        cost = part.cost
+        if cost is None or rest >= part.dearest:
+            return part.base
+        known = part.bounded.get(rest)
+        if known is None or known.table_row == NONE:
+            known = part.bounded[rest] = BaseRow()
+            self._pack(self._rows.claim(known), cost <= rest)
+        self._rows.used[known.table_row] = 1
+        return known
+
+    def folded(self, part: Part) -> BaseRow:
+        """The row of the part's tokens and those that end with the lexeme; only where `remains` has one label."""
+        known = part.folded
+        if known is None or known.table_row == NONE:
+            known = part.folded = BaseRow()
+            row = self._rows.table[self._rows.claim(known)]
+            row[:] = self._rows.table[part.base.table_row]
+            assert part.remains is not None
+            trie = part.remains[0][1].trie
+            _set_bits(row, trie.order[: trie.first[1]])
+        self._rows.used[known.table_row] = 1
+        return known
+
+    def _make(self, row: int, allow: int, bounded: bool) -> Part:
+        tables, walker = self._tables, self._walker
+        tables.build_row(row)
+        plain = self._is_plain(row)
+        free = plain and bounded and self._is_free(row)
+        mode = CONTEXT_FREE
+        if bounded:
+            mode |= COSTS
+            plain = free
+        if plain:
+            mode |= PLAIN_BASE
+            trie = walker.main.trie
+            walker.cost[trie.order] = trie.lengths + tables.need[row]
+        walker.begin(PLAIN_TOKENS if plain else EMPTY, mode, free_row=row if free else 0)
+        tables.allow[0] = allow
+        try:
+            walker.walk(walker.main, [(0, BELOW, 0, row, 0, 0)], 0, 0, last=True)
+        finally:
+            tables.allow[0] = -1
+        exits = walker.exits()
+        index, value = walker.take()
+        base = BaseRow()
+        mask = self._rows.table[self._rows.claim(base)]
+        mask[:] = self._rows.table[PLAIN_TOKENS if plain else EMPTY]
+        mask[index] = value
+        cost, dearest = self._costs(mask) if bounded else (None, 0)
+        return Part(
+            base=base,
+            exits=exits,
+            remains=self._tries(exits),
+            longest=int(exits[:, COUNTED].max(initial=0)),
+            checks_low=bool((exits[:, KIND] == AFTER_LOW).any()),
+            cost=cost,
+            dearest=dearest,
+        )
+
+    def _costs(self, mask: npt.NDArray[np.int32]) -> tuple[npt.NDArray[Any], int]:
+        allowed = np.unpackbits(mask.view(np.uint8), bitorder="little")[: self._vocabulary.size].astype(np.bool_)
+        cost = np.where(allowed, self._walker.cost, _NEVER)
+        dearest = int(cost[allowed].max(initial=0))
+        if dearest < np.iinfo(np.uint16).max:
+            cost = np.minimum(cost, np.iinfo(np.uint16).max).astype(np.uint16)
+        return cost, dearest
+
+    def _is_plain(self, row: int) -> bool:
+        """Whether no plain character is refused, here or later."""
+        low, high = (int(word) for word in self._tables.loops[row])
+        loops = (low & (1 << 64) - 1) | (high & (1 << 64) - 1) << 64
+        return not _PLAIN_LOOPS & ~loops
+
+    def _is_free(self, row: int) -> bool:
+        """Whether every plain character counts and leads back to the row itself, so that its cost is one."""
+        tables = self._tables
+        values = tables.values(row)
+        ascii_values = values[_PLAIN_ASCII]
+        if (ascii_values & ROW_MASK != row).any() or not (values[_PLAIN_BYTES] & COUNT).all():
+            return False
+        inside: set[int] = set()
+        waiting = np.unique(values[0xC2:0xF5] & ROW_MASK).tolist()
+        while waiting:
+            current = waiting.pop()
+            if current in inside or current == row:
+                continue
+            inside.add(current)
+            values = tables.values(current)
+            bytes_ = values.nonzero()[0]
+            if len(inside) > _MOST_INSIDE or tables.need[current] != tables.need[row]:
+                return False
+            if (values < 0).any() or bytes_[0] < 0x80 or bytes_[-1] > 0xBF:
+                return False
+            waiting += np.unique(values[bytes_] & ROW_MASK).tolist()
+        return True
+
+    def _tries(self, exits: npt.NDArray[np.int32]) -> tuple[tuple[int, BoundTrie], ...] | None:
+        trie = self._walker.main.trie
+        ends = trie.nodes[exits[:, NODE]] >> END_SHIFT
+        if int((trie.first[ends] - trie.first[exits[:, NODE]]).sum()) > _MANY_TOKENS:
+            return None
+        labels = np.unique(exits[:, PLACE])
+        return tuple((label, self._remaining(exits[exits[:, PLACE] == label])) for label in labels.tolist())
+
+    def _remaining(self, exits: npt.NDArray[np.int32]) -> BoundTrie:
+        """The trie of what remains of the tokens below the exits, once the lexeme has ended."""
+        nodes, kinds = exits[:, NODE], exits[:, KIND] == BEFORE
+        key = (nodes.tobytes(), kinds.tobytes())
+        known = self._remains.get(key)
+        if known is not None:
+            return known
+        trie, tokens = self._walker.main.trie, self._vocabulary.tokens
+        depths = (trie.nodes[nodes] >> DEPTH_SHIFT & DEPTH_MASK) - kinds
+        ids: list[int] = []
+        rests: list[bytes] = []
+        for node, depth in zip(nodes.tolist(), depths.tolist(), strict=True):
+            below = trie.tokens_below(node).tolist()
+            ids += below
+            rests += [(tokens[token] or b"")[depth:] for token in below]
+        made = self._remains[key] = bind(build_trie(rests, ids))
+        return made
+
+    def _write_plain(self) -> None:
+        trie = self._walker.main.trie
+        counts = np.diff(trie.first)
+        plain = np.repeat(trie.nodes & PLAIN != 0, counts)
+        row = self._rows.table[PLAIN_TOKENS]
+        row[:] = 0
+        _set_bits(row, trie.order[plain])
+
+    def _pack(self, row: int, allowed: npt.NDArray[np.bool_]) -> None:
+        packed = np.packbits(allowed, bitorder="little")
+        mask = self._rows.table[row].view(np.uint8)
+        mask[: len(packed)] = packed
+        mask[len(packed) :] = 0
+
+
+def _set_bits(row: npt.NDArray[np.int32], tokens: npt.NDArray[np.int32]) -> None:
+    np.bitwise_or.at(row.view(np.uint32), tokens >> 5, np.left_shift(np.uint32(1), (tokens & 31).astype(np.uint32)))

@@ -1,0 +1,128 @@
+"""Where a text stands, interned: requests that have said the same things share one state and what it has learned."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..automaton.stepper import Configuration, ends
+from ..automaton.tables import Tables
+from .masks import Masks, Position
+from .rows import EMPTY
+from .steps import Stepper
+from .vocabulary import Vocabulary
+
+MAX_STATES: Final = 60_000
+MAX_SUCCESSORS: Final = 300_000
+"""States, and remembered effects of tokens, beyond which those not in use are forgotten."""
+
+
+class State:
+    """A position and its recorded text.
+
+    successors  token -> state, for tokens accepted here before
+    accepting   whether the text may end here; None: not asked yet
+    extra       of the position's dependent tokens those that this text allows; None: not asked yet
+    """
+
+    __slots__ = ("accepting", "extra", "position", "successors", "texts")
+
+    def __init__(self, position: Position, texts: tuple[bytes, ...]) -> None:
+        self.position = position
+        self.texts = texts
+        self.successors: dict[int, State] = {}
+        self.accepting: bool | None = None
+        self.extra: npt.NDArray[np.int64] | None = None
+
+    @property
+    def configuration(self) -> Configuration:
+        """Row, frame, code points counted, texts."""
+        position = self.position
+        return Configuration(position.row, position.frame, position.count, self.texts)
+
+
+class States:
+    """The states of one arena. Not thread-safe: callers hold the arena's lock."""
+
+    def __init__(self, vocabulary: Vocabulary, tables: Tables, masks: Masks) -> None:
+        self._tokens, self._eos = vocabulary.tokens, frozenset(vocabulary.eos_ids)
+        self.stepper = Stepper(tables)
+        self._tables = tables
+        self._masks = masks
+        self._positions: dict[tuple[int, int, int], Position] = {}
+        self._states: dict[Configuration, State] = {}
+        self._successors = 0
+        nowhere = Position(0, 0, 0)
+        nowhere.table_row = EMPTY
+        self.terminated = State(nowhere, ())
+        self.terminated.accepting = False
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def at(self, configuration: Configuration) -> State:
+        """The state of a configuration."""
+        known = self._states.get(configuration)
+        if known is not None:
+            return known
+        if len(self._states) >= MAX_STATES:
+            self._forget()
+        row, frame, count, texts = configuration
+        place = (row, frame, count)
+        position = self._positions.get(place)
+        if position is None:
+            position = self._positions[place] = Position(row, frame, count)
+        state = self._states[configuration] = State(position, texts)
+        return state
+
+    def after(self, state: State, token: int) -> State | None:
+        """The state after a token; None if it is refused. Refusals are not remembered."""
+        if state is self.terminated:
+            return None
+        if token in self._eos:
+            following = self.terminated if self.accepting(state) else None
+        else:
+            data = self._tokens[token] if 0 <= token < len(self._tokens) else None
+            end = self.stepper.run(state.configuration, data) if data else None
+            following = None if end is None else self.at(end)
+        if following is not None:
+            if self._successors >= MAX_SUCCESSORS:
+                self._forget()
+            self._successors += 1
+            state.successors[token] = following
+        return following
+
+    def accepting(self, state: State) -> bool:
+        """Whether the text may end here."""
+        if state.accepting is None:
+            state.accepting = ends(self._tables, state.configuration)
+        return state.accepting
+
+    def write_mask(self, state: State, out: npt.NDArray[np.int32]) -> None:
+        """Writes the mask of a state to `out`, int32 [words]."""
+        self._masks.write(state.position, out)
+        if state.position.dependent:
+            if state.extra is None:
+                state.extra = np.array([t for t in state.position.dependent if self._takes(state, t)], np.int64)
+            if len(state.extra):
+                bits = np.left_shift(np.uint32(1), (state.extra & 31).astype(np.uint32))
+                np.bitwise_or.at(out.view(np.uint32), state.extra >> 5, bits)
+
+    def _takes(self, state: State, token: int) -> bool:
+        if token in self._eos:
+            return self.accepting(state)
+        data = self._tokens[token]
+        return data is not None and self.stepper.run(state.configuration, data) is not None
+
+    def _forget(self) -> None:
+        """Keeps states whose masks are in use as dense rows, without their successors; matchers keep their own."""
+        self._positions = {k: p for k, p in self._positions.items() if p.table_row > EMPTY}
+        kept = {}
+        for configuration, state in self._states.items():
+            state.successors = {}
+            if state.position.table_row > EMPTY:
+                kept[configuration] = state
+        self._states = kept
+        self._successors = 0

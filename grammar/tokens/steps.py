@@ -1,0 +1,120 @@
+"""Tokens byte by byte, in Python: what accepting one does. The meaning is `automaton.stepper`'s, at a higher speed.
+
+The count of a frame without upper bound stops at its lower one, so that long texts come back to the same state.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ..automaton.codes import (
+    BIG,
+    CHECK_LOW,
+    COUNT,
+    LABEL_MASK,
+    NEED,
+    REACH,
+    REACH_WIDE,
+    ROW_MASK,
+)
+from ..automaton.stepper import Configuration, ends, follow, reaches
+from ..automaton.tables import Tables
+
+_CHECKED = COUNT | NEED | REACH | REACH_WIDE
+
+
+class Stepper:
+    """Steps over the tables. Callers hold the arena's lock, since rows and transitions are made as they are met."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self._rows, self._form = _view(tables.rows), _view(tables.form)
+        self._accept, self._need, self._allow = _view(tables.accept), _view(tables.need), _view(tables.allow)
+        self._reach = _view(tables.reach)
+        self._low, self._high, self._scopes = _view(tables.low), _view(tables.high), _view(tables.scopes)
+        self._base, self._capacity = _view(tables.base), _view(tables.capacity)
+        self._next_row, self._next_frame = _view(tables.next_row), _view(tables.next_frame)
+
+    def run(self, start: Configuration, data: bytes) -> Configuration | None:
+        """The configuration after `data`; None if a byte is refused."""
+        row, frame, n, texts = start
+        rows, form, high_of, low_of = self._rows, self._form, self._high, self._low
+        base_of, capacity, scopes = self._base, self._capacity, self._scopes
+        next_row, next_frame = self._next_row, self._next_frame
+        for byte in data:
+            while True:
+                value = rows[row << 8 | byte] if form[2 * row] == 0 else self.tables.value(row, byte)
+                if value > 0:
+                    row = value & ROW_MASK
+                    if value & _CHECKED:
+                        high = high_of[frame]
+                        if high != BIG:
+                            if value & COUNT:
+                                n += 1
+                            if value & (COUNT | NEED) and n + self._need[row] > high:
+                                return None
+                        elif value & COUNT and n < low_of[frame]:
+                            n += 1  # without an upper bound the count is of no interest beyond the lower one
+                        if value & REACH and not self._reach[row] & self._allow[frame]:
+                            return None
+                        if value & REACH_WIDE and not reaches(self.tables, row, frame, True):
+                            return None
+                    if texts:
+                        texts = _append(texts, byte)
+                    break
+                if value < 0:
+                    if -value & CHECK_LOW and n < low_of[frame]:
+                        return None
+                    if texts:
+                        texts = _append(texts, byte)
+                    label = (-value & LABEL_MASK) - 1
+                else:
+                    label = self._accept[row] - 1
+                    if label < 0:
+                        return None
+                at = base_of[frame] + label
+                row = next_row[at] if not texts and label < capacity[frame] else 0
+                if row > 0 and not scopes[next_frame[at]]:
+                    frame, n = next_frame[at], 0
+                else:
+                    after = follow(self.tables, frame, label, texts)
+                    if after is None:
+                        return None
+                    row, frame, n, texts = after
+                if value < 0:
+                    break
+        return Configuration(row, frame, n, texts)
+
+    def forced(self, start: Configuration, limit: int) -> bytes:
+        """The bytes that every text must go on with, at most `limit`; none where the text may end."""
+        found = bytearray()
+        at = start
+        while len(found) < limit and not ends(self.tables, at):
+            step = self._only_step(at)
+            if step is None:
+                break
+            byte, at = step
+            found.append(byte)
+        return bytes(found)
+
+    def _only_step(self, at: Configuration) -> tuple[int, Configuration] | None:
+        row = at[0]
+        values = self.tables.values(row)
+        candidates = range(256) if self._accept[row] else values.nonzero()[0].tolist()
+        only: tuple[int, Configuration] | None = None
+        for byte in candidates:
+            after = self.run(at, bytes((byte,)))
+            if after is not None:
+                if only is not None:
+                    return None
+                only = (byte, after)
+        return only
+
+
+def _append(texts: tuple[bytes, ...], byte: int) -> tuple[bytes, ...]:
+    last = bytes((byte,))
+    return tuple([text + last for text in texts])
+
+
+def _view(array: Any) -> memoryview[int]:
+    return cast("memoryview[int]", memoryview(array.reshape(-1)))

@@ -1,0 +1,214 @@
+"""A model's vocabulary as the token level sees it: bytes per id, the ids that end a text, and the byte trie."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import VocabularyError
+from .cache import cache_folder, load_arrays, save_arrays
+from .reading import find_eos, read_tokens
+from .trie import BYTE_MASK, END_SHIFT, MAX_DEPTH, Trie, aligned, build_trie
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_FORMAT: Final = b"slipcast vocabulary 1"
+
+
+class Vocabulary:
+    """The tokens of one model, immutable after construction.
+
+    tokens   bytes of each id, None for ids that are never text: special, unused, ends of text, padding
+    eos_ids  ids that may end a text once the grammar accepts
+    size     number of ids including padding, the width of the model's logits; a mask has `words` 32-bit words
+    trie     the byte trie over `tokens`
+    """
+
+    def __init__(
+        self, tokens: Sequence[bytes | None], eos_ids: Sequence[int], size: int | None = None
+    ) -> None:
+        """`tokens[i]` is what the id i spells, None if it is not text. `size` pads to the width of the logits.
+
+        Several ids may spell the same bytes. Empty tokens and those above 1,023 bytes are never allowed.
+        Raises VocabularyError if no token is text, an end is out of range, or `size` is below `len(tokens)`.
+        """
+        checked = _check(tokens, eos_ids, size)
+        self._setup(checked, tuple(eos_ids), _content_key(checked, eos_ids), None)
+
+    @classmethod
+    def from_tokenizer(
+        cls, source: Tokenizer | str | Path, size: int | None = None, eos_ids: Sequence[int] | None = None
+    ) -> Self:
+        """Reads a `tokenizers.Tokenizer` or the path of a `tokenizer.json` (or of its folder).
+
+        `size`: width of the model's logits, by default the number of ids. `eos_ids`: by default what
+        `generation_config.json` and `tokenizer_config.json` beside the file say, else the customary names.
+        Added tokens, special or not, are never text. Raises VocabularyError for a file that cannot be read, a
+        tokenizer that does not spell bytes, or an unknown end of text.
+        """
+        text, folder = _tokenizer_text(source)
+        description: dict[str, Any] | None = None
+        if eos_ids is None:
+            description = _parse(text)
+            eos_ids = find_eos(description, folder)
+        key = hashlib.sha256(b"\0".join([_FORMAT, text, repr((size, list(eos_ids))).encode()])).hexdigest()
+        path = cache_folder("vocabulary", f"{key}.npz")
+        stored = load_arrays(path)
+        restored = None if stored is None else _restore(stored)
+        if restored is not None:
+            vocabulary = cls.__new__(cls)
+            vocabulary._setup(restored[0], tuple(eos_ids), key, restored[1])
+            return vocabulary
+        vocabulary = cls(read_tokens(_parse(text) if description is None else description), eos_ids, size)
+        save_arrays(path, _store(vocabulary))
+        return vocabulary
+
+    def _setup(self, tokens: tuple[bytes | None, ...], eos_ids: tuple[int, ...], key: str, trie: Trie | None) -> None:
+        self.tokens = tokens
+        self.eos_ids = eos_ids
+        self.size = len(tokens)
+        self.words = (self.size + 31) // 32
+        self.key = key
+        self.trie = trie if trie is not None else _build(tokens)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        return f"Vocabulary(size={self.size}, eos_ids={list(self.eos_ids)})"
+
+    def tokenize(self, data: bytes) -> list[int] | None:
+        """The fewest tokens that spell `data`, not the tokenizer's own choice; None if no tokens do."""
+        nodes, roots, trie = self.trie.nodes, self.trie.roots, self.trie
+        best: list[tuple[int, int, int] | None] = [None] * (len(data) + 1)  # tokens so far, from where, last token
+        best[0] = (0, 0, -1)
+        for start in range(len(data)):
+            here = best[start]
+            if here is None:
+                continue
+            node = int(roots[data[start]])
+            position = start + 1
+            while node:
+                if trie.first[node] < trie.first[node + 1]:
+                    known = best[position]
+                    if known is None or known[0] > here[0] + 1:
+                        best[position] = (here[0] + 1, start, int(trie.order[trie.first[node]]))
+                if position == len(data):
+                    break
+                node = _child(nodes, node, trie.end(node), data[position])
+                position += 1
+        ids: list[int] = []
+        position = len(data)
+        while position:
+            step = best[position]
+            if step is None:
+                return None
+            ids.append(step[2])
+            position = step[1]
+        return ids[::-1]
+
+
+def _child(nodes: npt.NDArray[np.int64], node: int, end: int, byte: int) -> int:
+    child = node + 1
+    while child < end:
+        word = int(nodes[child])
+        if word & BYTE_MASK == byte:
+            return child
+        child = word >> END_SHIFT
+    return 0
+
+
+def _check(tokens: Sequence[bytes | None], eos_ids: Sequence[int], size: int | None) -> tuple[bytes | None, ...]:
+    count = len(tokens) if size is None else size
+    if count < len(tokens):
+        raise VocabularyError(f"size {count} is below the number of tokens, {len(tokens)}")
+    ends = frozenset(eos_ids)
+    if not ends:
+        raise VocabularyError("eos_ids is empty: without a token that ends a text no text can end")
+    for end in ends:
+        if isinstance(end, bool) or not isinstance(end, int) or not 0 <= end < count:
+            raise VocabularyError(f"eos id {end!r} is not an id below the size {count}")
+    for number, token in enumerate(tokens):
+        if token is not None and not isinstance(token, bytes):
+            raise VocabularyError(f"token {number} is {type(token).__name__}, not bytes or None")
+    usable = tuple(
+        token if token and len(token) <= MAX_DEPTH and number not in ends else None
+        for number, token in enumerate(tokens)
+    )
+    if not any(usable):
+        raise VocabularyError("no token of the vocabulary is text")
+    return usable + (None,) * (count - len(tokens))
+
+
+def _content_key(tokens: Iterable[bytes | None], eos_ids: Sequence[int]) -> str:
+    digest = hashlib.sha256(_FORMAT)
+    digest.update(repr(sorted(eos_ids)).encode())
+    digest.update(_lengths(tokens).tobytes())
+    digest.update(b"".join([token for token in tokens if token]))
+    return digest.hexdigest()
+
+
+def _lengths(tokens: Iterable[bytes | None]) -> npt.NDArray[np.int32]:
+    return np.array([-1 if token is None else len(token) for token in tokens], np.int32)
+
+
+def _build(tokens: Sequence[bytes | None]) -> Trie:
+    ids = [number for number, token in enumerate(tokens) if token]
+    return build_trie([token for token in tokens if token], ids)
+
+
+def _store(vocabulary: Vocabulary) -> dict[str, npt.NDArray[Any]]:
+    text = np.frombuffer(b"".join([token for token in vocabulary.tokens if token]), np.uint8)
+    return {"text": text, "token_lengths": _lengths(vocabulary.tokens), **vocabulary.trie.arrays()}
+
+
+def _restore(stored: dict[str, npt.NDArray[Any]]) -> tuple[tuple[bytes | None, ...], Trie] | None:
+    trie = _restore_trie(stored)
+    if trie is None or not {"text", "token_lengths"} <= stored.keys():
+        return None
+    text = stored["text"].tobytes()
+    lengths = stored["token_lengths"]
+    ends = np.cumsum(np.maximum(lengths, 0))
+    if len(text) != (int(ends[-1]) if len(ends) else 0):
+        return None
+    tokens = tuple(
+        None if length < 0 else text[end - length : end]
+        for length, end in zip(lengths.tolist(), ends.tolist(), strict=True)
+    )
+    return tokens, trie
+
+
+def _restore_trie(stored: dict[str, npt.NDArray[Any]]) -> Trie | None:
+    try:
+        return Trie(**{name: aligned(stored[name]) for name in Trie.__dataclass_fields__})
+    except KeyError:
+        return None
+
+
+def _tokenizer_text(source: Tokenizer | str | Path) -> tuple[bytes, Path | None]:
+    if not isinstance(source, str | Path):
+        return source.to_str().encode("utf-8"), None
+    path = Path(source)
+    if path.is_dir():
+        path = path / "tokenizer.json"
+    try:
+        return path.read_bytes(), path.parent
+    except OSError as error:
+        raise VocabularyError(f"cannot read the tokenizer {path}: {error.strerror}") from error
+
+
+def _parse(text: bytes) -> dict[str, Any]:
+    try:
+        description = json.loads(text)
+    except ValueError as error:
+        raise VocabularyError(f"tokenizer.json is not JSON: {error}") from error
+    if not isinstance(description, dict):
+        raise VocabularyError("tokenizer.json does not hold an object")
+    return description

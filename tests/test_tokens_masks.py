@@ -1,0 +1,65 @@
+"""Masks against brute force: a bit is set if and only if the matcher takes the token."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from slipcast.grammar.automaton.stepper import Configuration, ends, run
+from slipcast.grammar.tokens import Matcher, TokenLevel, Vocabulary
+from tokens_machines import Machine, RandomArena, bits, random_tokens, spelled
+
+
+def allowed_by_force(level: TokenLevel, at: Configuration) -> set[int]:
+    """What the byte automaton's own stepper says of every token."""
+    vocabulary = level.vocabulary
+    found = {i for i, t in enumerate(vocabulary.tokens) if t and run(level.tables, at, t) is not None}
+    return found | set(vocabulary.eos_ids) if ends(level.tables, at) else found
+
+
+def mask_of(matcher: Matcher, level: TokenLevel) -> set[int]:
+    row = np.full(level.vocabulary.words, -1, np.int32)
+    matcher.fill_mask(row)
+    return bits(row, level.vocabulary.size)
+
+
+def walk(level: TokenLevel, machine: Machine, chance: random.Random, steps: int) -> None:
+    """A random walk; at each place the mask is asked for twice (sparse, then dense) and compared."""
+    matcher = level.matcher(machine)
+    scopes = int(level.tables.scopes[machine.start_frame])
+    at = Configuration(machine.start_row, machine.start_frame, 0, (b"",) * scopes)
+    for _ in range(steps):
+        expected = allowed_by_force(level, at)
+        for _ in range(chance.choice((1, 2, 3))):
+            found = mask_of(matcher, level)
+            tokens = level.vocabulary.tokens
+            assert found == expected, (spelled(tokens, found - expected), spelled(tokens, expected - found), at)
+        refused = sorted(set(range(level.vocabulary.size)) - expected)
+        for token in chance.sample(refused, min(len(refused), 20)):
+            assert not matcher.accept(token)
+        if not expected:
+            break
+        token = chance.choice(sorted(expected))
+        assert matcher.accept(token)
+        if token in level.vocabulary.eos_ids:
+            assert matcher.is_terminated()
+            assert mask_of(matcher, level) == set()
+            break
+        data = level.vocabulary.tokens[token]
+        assert data is not None
+        following = run(level.tables, at, data)
+        assert following is not None
+        at = following
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_masks_of_random_automata_are_what_the_stepper_takes(seed: int) -> None:
+    alphabet = b"ab0 ,\xc3\xa9\xe2\x82"
+    chance = random.Random(seed)
+    arena = RandomArena(seed, alphabet, row_count=chance.choice((4, 8, 14, 30)))
+    tokens = random_tokens(seed, alphabet)
+    vocabulary = Vocabulary([*tokens, None, None], eos_ids=[len(tokens), 7], size=len(tokens) + 40)
+    level = TokenLevel(vocabulary, arena.tables, budget=chance.choice((0, 1 << 20)))
+    for _ in range(8):
+        walk(level, arena.machine(), chance, 12)
