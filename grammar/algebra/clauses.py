@@ -84,7 +84,7 @@ class Some:
     literals: tuple[Literal, ...] = ()
 
     def identity(self) -> tuple[object, ...]:
-        return self.keys, tuple((id(expr), sign) for expr, sign in self.literals)
+        return "some", self.keys, tuple((id(expr), sign) for expr, sign in self.literals)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,12 +96,13 @@ class ObjectClause:
     low: int = 0
     high: int | None = None
     evaluated: tuple[KeyTest, ...] = ()
+    demands: frozenset[tuple[object, ...]] = field(init=False)
     identity: tuple[object, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        each = frozenset(part.identity() for part in self.each)
-        some = frozenset(part.identity() for part in self.some)
-        object.__setattr__(self, "identity", (each, some, self.low, self.high, frozenset(self.evaluated)))
+        demands = frozenset([part.identity() for part in self.each] + [part.identity() for part in self.some])
+        object.__setattr__(self, "demands", demands)
+        object.__setattr__(self, "identity", (demands, self.low, self.high, frozenset(self.evaluated)))
 
     @staticmethod
     def meet(clauses: Sequence[ObjectClause]) -> ObjectClause:

@@ -21,6 +21,7 @@ from typing import Any
 
 from ..errors import BudgetError
 from ..schema.expr import AnyOf, Expr, OneOf, Unevaluated
+from .absorb import absorbed
 from .atoms import Atoms
 from .branches import branches, exactly_one, is_compound
 from .clauses import EVERY_KEY, ArrayClause, CountAt, Each, EachAt, ObjectClause, Some, outside, single_name
@@ -220,12 +221,17 @@ class _Fold:
                 clause = self.meet([a, b])
                 if clause.identity not in out and not self.dead(clause):
                     out[clause.identity] = clause
+        if self.mode is Mode.PLAIN and isinstance(next(iter(out.values()), None), ObjectClause):
+            return self.bounded(absorbed(self.goals, list(out.values())))
+        return self.bounded(tuple(out.values()))
+
+    def bounded(self, out: tuple[Any, ...]) -> tuple[Any, ...]:
         if len(out) > MAX_CLAUSES:
             raise BudgetError(
                 f"{len(out)} alternatives in one place",
                 remedy="simplify the combination of anyOf, oneOf, not or if beside each other",
             )
-        return tuple(out.values())
+        return out
 
     def compound(self, literal: Literal, kind: str) -> tuple[Any, ...]:
         expr, sign = literal
