@@ -20,9 +20,7 @@ def test_every_keyword_is_listed_with_its_status() -> None:
         Entry("/type", "type", "enforced"),
         Entry("/properties", "properties", "enforced"),
         Entry("/properties/a/type", "type", "enforced"),
-        Entry(
-            "/properties/a/format", "format", "annotation", "the format 'nonsense' is not one of the specification's"
-        ),
+        Entry("/properties/a/format", "format", "annotation", "the format 'nonsense' is unknown"),
         Entry("/properties/b/$ref", "$ref", "enforced"),
         Entry("/then", "then", "annotation", "there is no if beside it"),
         Entry("/x-mine", "x-mine", "annotation", "no keyword of draft 2020-12"),
@@ -62,7 +60,7 @@ def test_a_plain_schema_needs_no_advice() -> None:
     schema = {
         "type": "object",
         "properties": {
-            "a": {"type": "string", "pattern": "^a$", "format": "date"},
+            "a": {"type": "string", "pattern": "^a$", "format": "uuid"},
             "b": {"type": "array", "items": {}},
         },
         "required": ["a"],

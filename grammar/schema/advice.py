@@ -68,7 +68,7 @@ def _silent_keywords(entries: Iterable[Entry], dialect: Dialect) -> Iterator[Adv
 def _why_silent(entry: Entry, dialect: Dialect) -> str | None:
     keyword = entry.keyword
     if keyword == "format":
-        return f"{entry.why}, so nothing is enforced" if "specification" in entry.why else None
+        return f"{entry.why}, so nothing is enforced" if "unknown" in entry.why else None
     if not entry.why.startswith("no keyword"):
         return None
     if keyword == "nullable":

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..errors import GrammarError, SchemaError
+from ..regular import pattern
 from .values import is_number, number, shown, text
 
 
@@ -87,8 +88,6 @@ def a_pattern(value: Any, at: str, keyword: str) -> str:
     attached.
     """
     source = a_string(value, at, "a regular expression in a string")
-    from ..regular import pattern  # late: only schemas with patterns pay for the toolbox
-
     try:
         pattern(source)
     except GrammarError as error:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, cast, get_args
 
 from ..errors import SchemaError
+from ..regular import FORMATS
 from .checks import a_count, a_flag, a_list, a_pattern, a_string, an_amount, wrong
 from .expr import AllOf as _AllOf
 from .expr import AnyOf, Const, Expr, Format, JsonType, MultipleOf, Never, NumberRange, Pattern, StringLength, Types
@@ -17,12 +18,6 @@ from .values import canonical, shown
 
 JSON_TYPES: frozenset[str] = frozenset(get_args(JsonType))
 TYPE_NAMES: frozenset[str] = JSON_TYPES | {"integer"}
-
-# The formats of the specification that are asserted; `grammar.regular` knows the exact language of each.
-FORMATS: frozenset[str] = frozenset((
-    "date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri",
-    "uri-reference", "iri", "iri-reference", "uri-template", "uuid", "json-pointer", "relative-json-pointer", "regex",
-))  # fmt: skip
 
 ONE = Fraction(1)
 
@@ -131,7 +126,7 @@ def pattern(site: Site, value: Any, at: str) -> Expr:
 def format(site: Site, value: Any, at: str) -> Expr | None:
     name = a_string(value, at)
     if name not in FORMATS:
-        site.idle(at, "format", f"the format {name!r} is not one of the specification's")
+        site.idle(at, "format", f"the format {name!r} is unknown")
     elif not site.services.formats and not site.scope.dialect.asserts_format:
         site.idle(at, "format", "formats are not asserted (formats=False)")
     else:
