@@ -29,6 +29,7 @@ def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | No
         max_batch=limits.max_batch,
         max_context=limits.max_context,
         prefill_chunk=limits.prefill_chunk,
+        kv_tokens=limits.kv_tokens,
         threads=config.threads,
         progress=progress,
     )

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from runtime_models import Shape, Tiny, divergence, make, reference
-
 from slipcast.engine.errors import ConfigError, PagesExhaustedError, StepError
 from slipcast.engine.runtime import LoadedModel, load_model
 
@@ -123,7 +122,7 @@ def test_head_groups(heads: int, kv_heads: int, head_dim: int, folder: Path, lib
 
 def test_a_batch_gives_what_each_gives_alone(model: LoadedModel) -> None:
     prompts = [some_tokens(n, seed=n) for n in (1, 5, 16, 23, 18)]
-    alone = [run_in_chunks(model, prompt + [7, 8], [len(prompt), 1, 1]) for prompt in prompts]
+    alone = [run_in_chunks(model, [*prompt, 7, 8], [len(prompt), 1, 1]) for prompt in prompts]
     for i in range(5):
         model.kv.add(i)
     first = model.step(range(5), prompts)
@@ -180,7 +179,7 @@ def _random_history(rng: random.Random, tiny: Tiny, model: LoadedModel) -> None:
     texts: dict[int, list[int]] = {}
     kv, fresh = model.kv, 0
     for _ in range(60):
-        choice, free = rng.choice("asssstfr"), kv.free_pages
+        choice, free, copies = rng.choice("asssstfr"), kv.free_pages, 0
         if choice == "a" or not texts:
             kv.add(fresh)
             texts[fresh] = []
@@ -191,6 +190,7 @@ def _random_history(rng: random.Random, tiny: Tiny, model: LoadedModel) -> None:
             chunks = {i: some_tokens(rng.choice([1, 1, 3, 9]), seed=rng.randrange(999)) for i in ids}
             chunks = {i: chunk for i, chunk in chunks.items() if len(texts[i]) + len(chunk) <= SHAPE.context}
             expected = sum(kv.pages_for(i, len(chunk)) for i, chunk in chunks.items())
+            copies = sum(kv._must_copy(i) for i in chunks)
             logits = model.step(list(chunks), list(chunks.values()))
             for i, chunk in chunks.items():
                 texts[i] += chunk
@@ -214,7 +214,8 @@ def _random_history(rng: random.Random, tiny: Tiny, model: LoadedModel) -> None:
                 del texts[i]
             assert kv.free_pages >= free
             continue
-        assert free - kv.free_pages == expected
+        # Of several that were cut back into one page, the last to write there may keep it.
+        assert expected - max(copies - 1, 0) <= free - kv.free_pages <= expected
         assert {i: kv.length(i) for i in kv.sequences} == {i: len(text) for i, text in texts.items()}
     for i in texts:
         kv.remove(i)
@@ -316,7 +317,7 @@ def test_other_threads_run_during_a_step(model: LoadedModel) -> None:
     assert model._run.release_gil
 
 
-@pytest.mark.parametrize("name", ["max_batch", "max_context", "prefill_chunk", "threads"])
+@pytest.mark.parametrize("name", ["max_batch", "max_context", "prefill_chunk", "kv_tokens", "threads"])
 def test_sizes_below_one_are_refused(name: str, exact: tuple[Tiny, LoadedModel]) -> None:
     with pytest.raises(ConfigError, match=name) as caught:
         load_model(exact[0].path, **{name: 0})

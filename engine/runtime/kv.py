@@ -1,44 +1,60 @@
-"""The KV cache's sequences: adding, forking, cutting and removing, with page accounting.
+"""The KV cache: pages of 16 tokens, handed out to sequences and shared between forks.
 
-The pages and their tables are the C++ cache's. This class keeps what Python must know before it calls: which sequences
-exist, how long they are, how many pages a step will take. So a wrong call is an error here, never a crash there.
+A sequence is a list of pages and a length. Forks share whole pages and copy the one that they end in. Before a step the
+cache gives out the pages that it fills and says, as arrays, where every row belongs; the kernels do the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import tvm
-from tvm_ffi import Shape
+import numpy as np
+import numpy.typing as npt
 
 from ..errors import PagesExhaustedError, StepError
 from .kernels.attention import PAGE
 
-_PREFIX = "vm.builtin."
+Int32s = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class StepPlace:
+    """Where the rows of a step belong; N rows of B sequences, in their order. All int32.
+
+    `positions` [N]: of each row in its sequence. `slots` [N]: page times 16 plus the place in it, where the row's key
+    and value go. `lengths` [B]: tokens of each sequence after the step. `query_bounds` [B + 1]: the sequences' rows.
+    `page_ids`, `page_bounds` [B + 1]: the sequences' pages.
+    """
+
+    positions: Int32s
+    slots: Int32s
+    lengths: Int32s
+    query_bounds: Int32s
+    page_bounds: Int32s
+    page_ids: Int32s
 
 
 class KVCache:
-    """Sequences by id (a non-negative int below 2**31). Not thread-safe: one thread steps the model and calls this."""
+    """Sequences by id (a non-negative int below 2**31). Not thread-safe: one thread steps the model and calls this.
 
-    def __init__(self, handle: Any, *, context_length: int) -> None:
-        function = tvm.get_global_func
-        self._handle = handle
-        self._add = function(_PREFIX + "kv_state_add_sequence")
-        self._remove = function(_PREFIX + "kv_state_remove_sequence")
-        self._fork = function(_PREFIX + "kv_state_fork_sequence")
-        self._pop = function(_PREFIX + "kv_state_popn")
-        self._begin = function(_PREFIX + "kv_state_begin_forward")
-        self._end = function(_PREFIX + "kv_state_end_forward")
-        self._available = function(_PREFIX + "attention_kv_cache_get_num_available_pages")
-        self._lengths: dict[int, int] = {}
+    `layers`: the pages of each layer, [pages, 2, kv_heads, 16, head_dim], keys and values.
+    """
+
+    def __init__(self, layers: Sequence[npt.NDArray[Any]], *, context_length: int) -> None:
+        self._layers = layers
         self.page_size = PAGE
+        self.total_pages = len(layers[0])
         self.context_length = context_length
-        self.total_pages = self.free_pages
+        self._pages: dict[int, list[int]] = {}
+        self._lengths: dict[int, int] = {}
+        self._users = [0] * self.total_pages
+        self._free = list(range(self.total_pages - 1, -1, -1))
 
     @property
     def free_pages(self) -> int:
-        return int(self._available(self._handle))
+        return len(self._free)
 
     @property
     def sequences(self) -> tuple[int, ...]:
@@ -54,14 +70,13 @@ class KVCache:
     def add(self, sequence: int) -> None:
         """A new, empty sequence. Raises StepError if the id is taken or no id at all."""
         self._check_new(sequence)
-        self._add(self._handle, sequence)
-        self._lengths[sequence] = 0
+        self._lengths[sequence], self._pages[sequence] = 0, []
 
     def remove(self, sequence: int) -> None:
         """Forget the sequence; pages that no fork shares are free again."""
         self.length(sequence)
-        self._remove(self._handle, sequence)
         del self._lengths[sequence]
+        self._leave(self._pages.pop(sequence))
 
     def fork(self, parent: int, child: int, position: int = -1) -> None:
         """`child` starts as the first `position` tokens of `parent` (-1: all); a page is copied if that ends inside it.
@@ -74,29 +89,35 @@ class KVCache:
         if not 0 <= position <= held:
             raise StepError(f"cannot fork sequence {parent} at {position}: it holds {held} tokens")
         self._check_new(child)
-        if position == 0:
-            self._add(self._handle, child)
-        else:
-            self._check_pages(1 if position % PAGE else 0)
-            self._fork(self._handle, parent, child, position)
-        self._lengths[child] = position
+        whole, rest = divmod(position, PAGE)
+        self._check_pages(1 if rest else 0)
+        pages = self._pages[parent][:whole]
+        for page in pages:
+            self._users[page] += 1
+        if rest:
+            pages.append(self._copy(self._pages[parent][whole]))
+        self._lengths[child], self._pages[child] = position, pages
 
     def truncate(self, sequence: int, count: int) -> None:
         """Drop the last `count` tokens. Raises StepError if the sequence holds fewer."""
         held = self.length(sequence)
         if not 0 <= count <= held:
             raise StepError(f"cannot drop {count} tokens of sequence {sequence}: it holds {held}")
-        if count:
-            self._pop(self._handle, sequence, count)
-            self._lengths[sequence] = held - count
+        kept = -(-(held - count) // PAGE)
+        self._leave(self._pages[sequence][kept:])
+        del self._pages[sequence][kept:]
+        self._lengths[sequence] = held - count
 
     def pages_for(self, sequence: int, count: int) -> int:
-        """New pages that `count` more tokens of the sequence take."""
+        """Free pages that `count` more tokens of the sequence take, at most."""
         held = self.length(sequence)
-        return -(-(held + count) // PAGE) + -held // PAGE
+        return -(-(held + count) // PAGE) + -held // PAGE + (1 if count and self._must_copy(sequence) else 0)
 
-    def begin(self, sequences: Sequence[int], lengths: Sequence[int]) -> None:
-        """Reserve room for a step. Raises StepError or PagesExhaustedError before anything is changed."""
+    def begin(self, sequences: Sequence[int], lengths: Sequence[int]) -> StepPlace:
+        """Extend the sequences by so many tokens each, whose keys and values a step then writes.
+
+        Raises StepError or PagesExhaustedError before anything is changed.
+        """
         needed = 0
         for sequence, length in zip(sequences, lengths, strict=True):
             held = self.length(sequence)
@@ -107,13 +128,52 @@ class KVCache:
                 )
             needed += self.pages_for(sequence, length)
         self._check_pages(needed)
-        self._begin(self._handle, Shape(list(sequences)), Shape(list(lengths)))
+        positions, slots = [], []
         for sequence, length in zip(sequences, lengths, strict=True):
-            self._lengths[sequence] += length
+            rows = np.arange(self._lengths[sequence], self._lengths[sequence] + length, dtype=np.int32)
+            self._extend(sequence, length)
+            positions.append(rows)
+            slots.append(np.array(self._pages[sequence], np.int32)[rows // PAGE] * PAGE + rows % PAGE)
+        tables = [self._pages[sequence] for sequence in sequences]
+        return StepPlace(
+            positions=np.concatenate(positions),
+            slots=np.concatenate(slots),
+            lengths=np.array([self._lengths[sequence] for sequence in sequences], np.int32),
+            query_bounds=_bounds(lengths),
+            page_bounds=_bounds([len(table) for table in tables]),
+            page_ids=np.array([page for table in tables for page in table], np.int32),
+        )
 
-    def end(self) -> None:
-        """Close the step that `begin` opened."""
-        self._end(self._handle)
+    def _extend(self, sequence: int, count: int) -> None:
+        pages = self._pages[sequence]
+        if self._must_copy(sequence):
+            shared = pages[-1]
+            pages[-1] = self._copy(shared)
+            self._leave([shared])
+        self._lengths[sequence] += count
+        while len(pages) * PAGE < self._lengths[sequence]:
+            pages.append(self._take())
+
+    def _must_copy(self, sequence: int) -> bool:
+        """True if the sequence was cut back into a page that others use: it must not write there."""
+        return self._lengths[sequence] % PAGE > 0 and self._users[self._pages[sequence][-1]] > 1
+
+    def _take(self) -> int:
+        page = self._free.pop()
+        self._users[page] = 1
+        return page
+
+    def _copy(self, source: int) -> int:
+        page = self._take()
+        for layer in self._layers:
+            layer[page] = layer[source]
+        return page
+
+    def _leave(self, pages: Sequence[int]) -> None:
+        for page in pages:
+            self._users[page] -= 1
+            if self._users[page] == 0:
+                self._free.append(page)
 
     def _check_new(self, sequence: int) -> None:
         if isinstance(sequence, bool) or not isinstance(sequence, int) or not 0 <= sequence < 1 << 31:
@@ -130,3 +190,8 @@ class KVCache:
                 free=free,
                 remedy="remove a sequence, or load the model with a larger cache",
             )
+
+
+def _bounds(counts: Sequence[int]) -> Int32s:
+    """[0, c0, c0 + c1, ...]"""
+    return np.concatenate([np.zeros(1, np.int32), np.cumsum(counts, dtype=np.int32)])

@@ -30,20 +30,25 @@ def load_model(
     max_batch: int = 8,
     max_context: int | None = None,
     prefill_chunk: int = 512,
+    kv_tokens: int | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> LoadedModel:
     """Open a GGUF file, compile or load its library, and put its weights into memory.
 
     `max_batch` sequences and `prefill_chunk` tokens fit in a step, `max_context` tokens in a sequence (None: what the
-    model was made for; more is cut to that). The KV cache holds `max_batch` full sequences, or as many tokens as half
-    of the available memory takes. `threads` None takes the cores that are free while loading, unless TVM_NUM_THREADS
-    says otherwise; TVM fixes the number at the first step of the process. `progress(stage, share)` hears of it.
+    model was made for; more is cut to that). The KV cache holds `kv_tokens` tokens (None: `max_batch` full sequences),
+    or as many as half of the available memory takes. `threads` None takes the cores that are free while loading, unless
+    TVM_NUM_THREADS says otherwise; TVM fixes the number at the first step of the process. `progress(stage, share)`
+    hears of slow stages.
 
     Raises ModelError (a file that is missing, damaged or not supported, too little memory, a failed compilation) and
     ConfigError (a size below 1).
     """
-    sizes = {"max_batch": max_batch, "prefill_chunk": prefill_chunk, "max_context": max_context, "threads": threads}
+    sizes = {
+        "max_batch": max_batch, "prefill_chunk": prefill_chunk, "max_context": max_context,
+        "kv_tokens": kv_tokens, "threads": threads,
+    }  # fmt: skip
     for name, value in sizes.items():
         if value is not None and value < 1:
             raise ConfigError(f"{name} is {value} and must be at least 1", key=name)
@@ -63,15 +68,16 @@ def load_model(
     library = open_library(plan, target, max_rows=rows, max_batch=batch, folder=folder, progress=report)
     weights = load_weights(file, plan, library.parameters, report)
     context = min(max_context or plan.config.context_length, plan.config.context_length)
-    token_bytes = _token_bytes(plan, INSTRUCTION_SETS[target.instruction_set].page_dtype)
-    pages = _page_count(file, context, max_batch, token_bytes)
+    page_dtype = INSTRUCTION_SETS[target.instruction_set].page_dtype
+    token_bytes = _token_bytes(plan, page_dtype)
+    pages = _page_count(file, context, max_batch, kv_tokens, token_bytes)
     if threads is not None:
         os.environ[_THREADS] = str(threads)
     elif _THREADS not in os.environ:
         os.environ[_THREADS] = str(free_threads(since))
     return LoadedModel(
         file, plan.config, library.machine, weights, max_batch=max_batch, max_context=context,
-        prefill_chunk=prefill_chunk, pages=pages,
+        prefill_chunk=prefill_chunk, pages=pages, page_dtype=page_dtype,
     )  # fmt: skip
 
 
@@ -84,10 +90,10 @@ def _token_bytes(plan: ModelPlan, page_dtype: str) -> int:
     return 2 * c.layers * c.kv_heads * c.head_dim * (2 if page_dtype == "float16" else 4)
 
 
-def _page_count(file: GgufFile, context: int, max_batch: int, token_bytes: int) -> int:
+def _page_count(file: GgufFile, context: int, max_batch: int, kv_tokens: int | None, token_bytes: int) -> int:
     from .kernels.attention import PAGE
 
-    wanted = -(-context // PAGE) * max_batch
+    wanted = -(-context // PAGE) * max_batch if kv_tokens is None else -(-kv_tokens // PAGE)
     memory = available_memory()
     if memory is None:
         return wanted

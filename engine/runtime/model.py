@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tvm_ffi import Shape
 
 from ..errors import ModelFault, StepError
-from .arena import aligned_copy, as_tensor
+from .arena import Arena, aligned_copy, as_tensor
 from .config import ModelConfig, TokenizerSpec, read_tokenizer
 from .gguf import GgufFile
-from .kernels.attention import PAGE
+from .kernels.attention import page_shape
 from .kv import KVCache
 from .library import last_line
 from .rotary import rotary_table
@@ -30,7 +29,7 @@ class LoadedModel:
 
     def __init__(
         self, file: GgufFile, config: ModelConfig, machine: Any, weights: Sequence[Any], *, max_batch: int,
-        max_context: int, prefill_chunk: int, pages: int,
+        max_context: int, prefill_chunk: int, pages: int, page_dtype: str,
     ) -> None:  # fmt: skip
         self.config = config
         self.metadata: Mapping[str, Any] = file.metadata
@@ -40,10 +39,10 @@ class LoadedModel:
         self.prefill_chunk = prefill_chunk
         self._weights = weights
         self._run = machine["step"]
-        table = as_tensor(aligned_copy(rotary_table(config, max_context)))
-        sizes = [Shape([size]) for size in (max_batch, pages * PAGE, prefill_chunk, PAGE, 0)]
-        self._cache = machine["create_cache"](*sizes, table)
-        self.kv = KVCache(self._cache, context_length=max_context)
+        self._table = as_tensor(aligned_copy(rotary_table(config, max_context)))
+        layers = _pages(config, pages, np.dtype(page_dtype))
+        self._pages = [as_tensor(layer) for layer in layers]
+        self.kv = KVCache(layers, context_length=max_context)
 
     def step(self, sequence_ids: Sequence[int], tokens: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
         """Run one chunk of tokens for each sequence: any mix of prefill chunks and single tokens.
@@ -54,18 +53,17 @@ class LoadedModel:
         """
         ids, last = self._check(sequence_ids, tokens)
         lengths = [len(chunk) for chunk in tokens]
-        self.kv.begin(sequence_ids, lengths)
+        place = self.kv.begin(sequence_ids, lengths)
+        inputs = (ids, last, place.positions, place.slots, place.lengths, place.query_bounds, place.page_bounds)
         try:
-            inputs = as_tensor(aligned_copy(ids)), as_tensor(aligned_copy(last))
-            logits = self._run(*inputs, self._cache, self._weights)[0]
+            tensors = [as_tensor(aligned_copy(array)) for array in (*inputs, place.page_ids)]
+            logits = self._run(*tensors, self._table, self._pages, self._weights)
         except BaseException as error:
-            self.kv.end()
             for sequence, length in zip(sequence_ids, lengths, strict=True):
                 self.kv.truncate(sequence, length)
             if isinstance(error, Exception):
                 raise ModelFault(f"the model's step failed: {last_line(error)}") from error
             raise
-        self.kv.end()
         # The width is padded to eight; the copy is made only for vocabularies that are no multiple of it.
         return np.ascontiguousarray(np.from_dlpack(logits)[:, : self.config.vocab_size])
 
@@ -92,3 +90,11 @@ class LoadedModel:
             wrong = int(ids.min() if ids.min() < 0 else ids.max())
             raise StepError(f"the token {wrong} is outside the vocabulary of {self.config.vocab_size}")
         return ids.astype(np.int32), np.cumsum(lengths, dtype=np.int32) - np.int32(1)
+
+
+def _pages(config: ModelConfig, count: int, dtype: np.dtype[Any]) -> list[npt.NDArray[Any]]:
+    """The pages of each layer. The system gives the memory as pages are first written."""
+    shape = page_shape(count, config.kv_heads, config.head_dim)
+    size = int(np.prod(shape)) * dtype.itemsize
+    arena = Arena([size] * config.layers)
+    return [arena.take(size).view(dtype).reshape(shape) for _ in range(config.layers)]

@@ -1,14 +1,13 @@
-"""Attention over ragged chunks and over KV pages, with online softmax; the kernels that TVM's paged KV cache calls.
+"""Attention over KV pages with online softmax: one kernel for prompts and for single tokens.
 
-One generator makes the three kernels, which differ in where keys come from and how queries are shared out:
-
-    ragged   queries of this step against keys of this step (not yet in pages), causal
-    paged    several queries a sequence against its pages
-    decode   one query a sequence against its pages
+Each query row folds its sequence's pages in order, from the first page up to its own position. Nothing else enters its
+arithmetic: not which rows are computed beside it, not how the sequence's tokens were cut into steps, not whether its
+pages are shared. So a step is the same to the last bit in any company, and all that batching promises rests on that.
+(Partial results merged afterwards, as cascades and ragged prefills do, would be cheaper for some shapes and would not
+have this property: sums of floats depend on their order.)
 
 A page of 16 tokens holds keys as [page / 8][head_dim][8] (eight tokens side by side, so that a score vector is eight
-tokens) and values as [page][head_dim]. The argument lists are those of the C++ cache; rotary arguments are ignored,
-since rotation happens before (cache.py). Scores are kept in base 2: exp2 is cheaper, and log sums merge in base 2.
+tokens) and values as [page][head_dim]. Scores are kept in base 2, where the exponential is cheaper.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
 
 from tvm.tirx.script import builder as T
 
@@ -39,7 +37,7 @@ from .builder import (
     when,
     zeros,
 )
-from .isa import Isa, lanes_max, lanes_sum, maximum, narrow, transpose8, widen
+from .isa import Isa, lanes_max, lanes_sum, maximum, narrow, widen
 
 PAGE = 16
 _VECTORS = PAGE // LANES
@@ -47,21 +45,22 @@ _QUERIES = 16  # query rows that share each key block
 _LOWEST = -1e30  # a score that never counts; finite, so that differences stay numbers
 _LOG2_E = 1.4426950408889634
 
-Kind = Literal["ragged", "paged", "decode"]
-
 
 @dataclass(frozen=True)
 class Attention:
-    """Grouped-query attention; `heads` is a multiple of `kv_heads`, `head_dim` of 8."""
+    """Grouped-query attention of queries [N, heads, head_dim] over pages; `heads` is a multiple of `kv_heads`.
 
-    kind: Kind
+    Sequence b has the query rows query_bounds[b] to query_bounds[b + 1], its last tokens, the pages
+    page_ids[page_bounds[b]] to page_ids[page_bounds[b + 1]], and lengths[b] tokens in them, the queries' own included.
+    """
+
     heads: int
     kv_heads: int
     head_dim: int
 
     @property
     def name(self) -> str:
-        return f"attention_{self.kind}"
+        return "attention"
 
     def build(self, isa: Isa) -> PrimFunc:
         with function(self.name) as f:
@@ -90,74 +89,49 @@ def _head_groups(heads: int) -> Iterator[tuple[int, int]]:
 
 
 class _Emitter:
-    """Emits one kernel. `z` counts the query rows of the block at hand, `g` the query heads of one KV head."""
+    """Emits the kernel. `z` counts the query rows of the block at hand, `g` the query heads of one KV head."""
 
     def __init__(self, isa: Isa, attention: Attention, f: Function) -> None:
         self.isa = isa
-        self.kind = attention.kind
         self.kv_heads = attention.kv_heads
         self.heads = attention.heads
         self.dim = attention.head_dim
         self.group = attention.heads // attention.kv_heads
-        self.queries = 1 if attention.kind == "decode" else _QUERIES
         self._parameters(f)
 
     def _parameters(self, f: Function) -> None:
         dtype, dim = self.isa.page_dtype, self.dim
-        self.batch, self.rows, keys, pages, page_count = size(), size(), size(), size(), size()
+        self.batch, self.rows, pages, page_count = size(), size(), size(), size()
         bounds = (self.batch + 1,)
-        rows = self.batch if self.kind == "decode" else self.rows
-        self.q = f.tensor("q", (rows, self.heads, dim), dtype)
-        if self.kind != "decode":
-            self.query_bounds = f.tensor("query_bounds", bounds, "int32", offset=True)
-        if self.kind == "ragged":
-            self.keys = f.tensor("keys", (keys, self.kv_heads, dim), dtype)
-            self.values = f.tensor("values", (keys, self.kv_heads, dim), dtype)
-            self.key_bounds = f.tensor("key_bounds", bounds, "int32", offset=True)
-            f.tensor("query_positions", (rows,), "int32", offset=True)
-            f.tensor("key_offsets", (self.batch,), "int32", offset=True)
-        else:
-            self.pages = f.tensor("pages", page_shape(pages, self.kv_heads, dim), dtype)
-            self.page_bounds = f.tensor("page_bounds", bounds, "int32", offset=True)
-            self.page_ids = f.tensor("page_ids", (page_count,), "int32", offset=True)
-            self.last_lengths = f.tensor("last_lengths", (self.batch,), "int32", offset=True)
-            f.tensor("key_offsets", (self.batch,), "int32", offset=True)
-            f.tensor("query_positions", (rows,), "int32", offset=True)
-        self.output = f.tensor("output", (rows, self.heads, dim), dtype)
-        self.log_sums = f.tensor("log_sums", (rows, self.heads), "float32")
-        self.causal = None if self.kind == "decode" else f.scalar("causal", "int32")
-        f.scalar("rotary_mode", "int32")
-        f.scalar("rotary_scale", "float32")
-        f.scalar("rotary_theta", "float32")
-        self.scale = f.scalar("scale", "float32")
+        self.q = f.tensor("q", (self.rows, self.heads, dim), dtype)
+        self.pages = f.tensor("pages", page_shape(pages, self.kv_heads, dim), dtype)
+        self.lengths = f.tensor("lengths", (self.batch,), "int32")
+        self.query_bounds = f.tensor("query_bounds", bounds, "int32")
+        self.page_bounds = f.tensor("page_bounds", bounds, "int32")
+        self.page_ids = f.tensor("page_ids", (page_count,), "int32")
+        self.output = f.tensor("output", (self.rows, self.heads, dim), dtype)
 
     def emit(self) -> None:
         with self._query_block():
-            self._key_span()
+            self.page_start = let(self.page_bounds[self.sequence])
             self._start()
-            last = self._visible(self.first + self.count)
-            with T.serial((last + (PAGE - 1)) // PAGE) as block:
+            # The block's last row sees the most.
+            last = let((self.before + self.first + self.count + (PAGE - 1)) // PAGE)
+            with T.serial(last) as block:
                 self.block = block
-                if self.kind == "ragged":
-                    self._transpose_keys()
-                else:
-                    self.page = let(self.page_ids[self.page_bounds[self.sequence] + block])
-                    following = T.min(block + 1, self.page_total - 1)
-                    self.next_page = let(self.page_ids[self.page_bounds[self.sequence] + following])
+                self.page = let(self.page_ids[self.page_start + block])
+                self._prefetch(let(self.page_ids[self.page_start + T.min(block + 1, last - 1)]))
                 with T.serial(self.count) as z:
                     self._attend(z)
             self._finish()
 
     @contextmanager
     def _query_block(self) -> Iterator[None]:
-        """A task: a KV head and up to 16 query rows of a sequence. Sets sequence, head, row, first, count, length."""
-        if self.kind == "decode":
-            with T.parallel(self.batch * self.kv_heads) as task:
-                self.sequence = let(task // self.kv_heads)
-                self.head = let(task % self.kv_heads)
-                self.row, self.first, self.count, self.length = self.sequence, i32(0), i32(1), i32(1)
-                yield
-            return
+        """A task: a KV head and up to 16 query rows of a sequence.
+
+        Sets sequence, head, row (the block's first), first (its place among the sequence's rows), count, and before
+        (tokens of the sequence ahead of its rows).
+        """
         # At most rows/16 + batch blocks. Later blocks see more keys: pair an early with a late one in a thread's share.
         blocks = let(self.rows // _QUERIES + self.batch)
         with T.parallel(blocks * self.kv_heads) as task:
@@ -169,49 +143,32 @@ class _Emitter:
             store(found, i32(-1), 1)
             with T.serial(self.batch) as b, when(found[1] < 0):
                 own = let((self.query_bounds[b + 1] - self.query_bounds[b] + (_QUERIES - 1)) // _QUERIES)
-                with T.If(found[0] < own):
-                    with T.Then():
-                        store(found, b, 1)
-                    with T.Else():
-                        store(found, found[0] - own, 0)
+                left = let(found[0])
+                store(found, T.if_then_else(left < own, b, i32(-1)), 1)
+                store(found, T.if_then_else(left < own, left, left - own), 0)
             with when(found[1] >= 0):
                 self.sequence = let(found[1])
                 self.first = let(found[0] * _QUERIES)
                 start = let(self.query_bounds[self.sequence])
-                self.length = let(self.query_bounds[self.sequence + 1] - start)
+                length = let(self.query_bounds[self.sequence + 1] - start)
                 self.row = let(start + self.first)
-                self.count = let(T.min(i32(_QUERIES), self.length - self.first))
+                self.count = let(T.min(i32(_QUERIES), length - self.first))
+                self.before = let(self.lengths[self.sequence] - length)
                 yield
 
-    def _key_span(self) -> None:
-        if self.kind == "ragged":
-            self.key_start = let(self.key_bounds[self.sequence])
-            self.key_total = let(self.key_bounds[self.sequence + 1] - self.key_start)
-            return
-        self.page_total = let(self.page_bounds[self.sequence + 1] - self.page_bounds[self.sequence])
-        tokens = (self.page_total - 1) * PAGE + self.last_lengths[self.sequence]
-        self.key_total = let(T.if_then_else(self.page_total > 0, tokens, i32(0)))
-
-    def _visible(self, rows: Expr) -> Expr:
-        """Keys that the first `rows` query rows of the sequence may see; queries are its last tokens."""
-        if self.causal is None or self.kind != "ragged":
-            return self.key_total
-        seen = T.min(self.key_total, self.key_total - self.length + rows)
-        return let(T.if_then_else(self.causal > 0, seen, self.key_total))
-
     def _start(self) -> None:
-        per_head = self.queries * self.group
+        per_head = _QUERIES * self.group
         self.scaled = scratch(per_head * self.dim)
         self.sums = scratch(per_head * self.dim)
         self.state = scratch(per_head * 2 * LANES)  # running maximum in eight equal lanes, then eight partial sums
         self.weights = scratch(self.group * PAGE)
         self.decay = scratch(self.group * LANES)
-        self.key_block = scratch(self.dim * PAGE, self.isa.page_dtype) if self.kind == "ragged" else None
+        scale = splat(f32(_LOG2_E * self.dim**-0.5))
         with T.serial(self.count) as z:
             for g in range(self.group):
                 with T.serial(self.dim // LANES) as c:
                     query = widen(self.q[self.row + z, self.head * self.group + g, span(c * LANES)])
-                    store(self.scaled, query * splat(self.scale * f32(_LOG2_E)), span(self._at(z, g) + c * LANES))
+                    store(self.scaled, query * scale, span(self._at(z, g) + c * LANES))
                     store(self.sums, zeros(), span(self._at(z, g) + c * LANES))
                 store(self.state, splat(f32(_LOWEST)), span(self._state_at(z, g)))
                 store(self.state, zeros(), span(self._state_at(z, g) + LANES))
@@ -222,52 +179,33 @@ class _Emitter:
     def _state_at(self, z: Expr, g: int) -> Expr:
         return (z * self.group + g) * (2 * LANES)
 
-    def _transpose_keys(self) -> None:
-        """This step's keys, sixteen at a time, into the layout of a page; rows past the end repeat the last."""
-        assert self.key_block is not None
-        dtype = self.isa.page_dtype
-        bits = "int16" if dtype == "float16" else "int32"
-        for half in range(_VECTORS):
-            with T.serial(self.dim // LANES) as c:
-                rows = []
-                for token in range(LANES):
-                    key = T.min(self.block * PAGE + (half * LANES + token), self.key_total - 1)
-                    raw = self.keys[self.key_start + key, self.head, span(c * LANES)]
-                    rows.append(T.reinterpret(f"{bits}x{LANES}", raw))
-                turned = T.reinterpret(f"{dtype}x{LANES * LANES}", transpose8(rows, bits))
-                store(self.key_block, turned, span(half * self.dim * LANES + c * (LANES * LANES), LANES * LANES))
-
     def _key(self, half: int, column: Expr) -> Expr:
         """One column of eight neighbouring keys."""
-        if self.key_block is not None:
-            return widen(self.key_block[span(half * self.dim * LANES + column * LANES)])
         row, place = key_place(column, half * LANES, self.dim)
         return widen(self.pages[self.page, 0, self.head, row, span(place)])
 
     def _value(self, slot: Expr, column: Expr) -> Expr:
         """Eight columns of one value."""
-        if self.kind == "ragged":
-            return widen(self.values[self.key_start + self.block * PAGE + slot, self.head, span(column)])
         return widen(self.pages[self.page, 1, self.head, slot, span(column)])
 
     def _attend(self, z: Expr) -> None:
-        """One query row, all its heads, against the key block."""
-        limit = let(self._visible(self.first + z + 1) - self.block * PAGE)
-        valid = let(T.max(T.min(i32(PAGE), limit), i32(0)))
-        for first, count in _head_groups(self.group):
-            scores = self._scores(z, first, count)
-            for g in range(count):
-                self._softmax(z, first + g, [scores[span(g * PAGE + LANES * half)] for half in range(_VECTORS)], limit)
-        for first, count in _head_groups(self.group):
-            self._weigh_values(z, first, count, valid)
+        """One query row, all its heads, against the page: the tokens up to its own."""
+        limit = let(self.before + self.first + z + 1 - self.block * PAGE)
+        with when(limit > 0):
+            valid = let(T.min(i32(PAGE), limit))
+            for first, count in _head_groups(self.group):
+                scores = self._scores(z, first, count)
+                for g in range(count):
+                    halves = [scores[span(g * PAGE + LANES * half)] for half in range(_VECTORS)]
+                    self._softmax(z, first + g, halves, limit)
+            for first, count in _head_groups(self.group):
+                self._weigh_values(z, first, count, valid)
 
     def _scores(self, z: Expr, first: int, count: int) -> Buffer:
         scores = scratch(count * PAGE)
         for i in range(count * _VECTORS):
             store(scores, zeros(), span(LANES * i))
         with T.serial(self.dim) as column:
-            if self.kind == "decode" and first == 0:
-                self._prefetch_next(column)
             keys = [let(self._key(half, column)) for half in range(_VECTORS)]
             for g in range(count):
                 query = let(splat(self.scaled[self._at(z, first + g) + column]))
@@ -276,16 +214,13 @@ class _Emitter:
                     store(scores, self.isa.fma(query, keys[half], scores[place]), place)
         return scores
 
-    def _prefetch_next(self, column: Expr) -> None:
-        """The next page's keys and values of this head, spread over the columns of this one."""
+    def _prefetch(self, page: Expr) -> None:
+        """The page's keys and values of this head, while the page before it is at work."""
         per_line = 64 // (2 if self.isa.page_dtype == "float16" else 4)
-        lines = PAGE * self.dim // per_line
-        each = max(1, 2 * lines // self.dim)
-        for i in range(each):
-            line = column * each + i
-            element = line % lines * per_line
-            which = line // lines % 2
-            prefetch(self.pages, self.next_page, which, self.head, element // self.dim, element % self.dim)
+        with T.serial(PAGE * self.dim // per_line) as line:
+            element = let(line * per_line)
+            for which in range(2):
+                prefetch(self.pages, page, which, self.head, element // self.dim, element % self.dim)
 
     def _softmax(self, z: Expr, g: int, scores: list[Expr], limit: Expr) -> None:
         """Fold sixteen scores into the running maximum and sum; leave their weights and the decay of earlier sums."""
@@ -337,4 +272,3 @@ class _Emitter:
                 with T.serial(self.dim // LANES) as c:
                     value = self.sums[span(self._at(z, g) + c * LANES)] * splat(f32(1.0) / total)
                     store(self.output, narrow(value, self.isa.page_dtype), self.row + z, head, span(c * LANES))
-                store(self.log_sums, self.state[self._state_at(z, g)] + T.log2(total), self.row + z, head)
