@@ -126,9 +126,21 @@ def read_arguments(arguments: Mapping[str, Any]) -> wire.ChatCompletionRequest:
         raise TypeError(f"create() got an unexpected keyword argument {min(unknown)!r}")
     wanted = arguments.get("response_format")
     if isinstance(wanted, type) and issubclass(wanted, BaseModel):
-        schema = {"name": wanted.__name__, "schema": wanted.model_json_schema()}
+        schema = {"name": wanted.__name__, "schema": schema_of(wanted)}
         arguments = {**arguments, "response_format": {"type": "json_schema", "json_schema": schema}}
     return read(arguments)
+
+
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON Schema of a pydantic model, closed where the model does not say that it takes more keys than its fields.
+
+    pydantic leaves such objects open, and would drop what a language model adds to them.
+    """
+    schema = model.model_json_schema()
+    for part in (schema, *schema.get("$defs", {}).values()):
+        if "properties" in part:
+            part.setdefault("additionalProperties", False)
+    return schema
 
 
 def prepare(service: Service, template: ChatTemplate, body: wire.ChatCompletionRequest) -> PreparedChat:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from fakes import FakeService, words
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from slipcast.engine import AsyncEngine, ConfigError, Engine, GrammarFault, RequestError
 from slipcast.engine.api.errors import ModelNotFoundError
+from slipcast.engine.chat import schema_of
 from slipcast.engine.request import Event, Failed, GenerationRequest, TextDelta
 from slipcast.samplers import SamplingError
 
@@ -134,13 +135,24 @@ class City(BaseModel):
             {"type": "json_schema", "json_schema": {"name": "x", "strict": False, "schema": {"a": 1}, "order": "any"}},
             ("json_schema", {"a": 1}, {"order": "any"}),
         ),
-        (City, ("json_schema", City.model_json_schema(), {})),
+        (City, ("json_schema", {**City.model_json_schema(), "additionalProperties": False}, {})),
     ],
 )
 def test_response_format_is_compiled(engine: Engine, service: FakeService, wanted: Any, compiled: Any) -> None:
     engine.chat.completions.create(messages=HELLO, response_format=wanted)
     assert service.compiled == ([] if compiled is None else [compiled])
     assert (service.requests[0].grammar is None) == (compiled is None)
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    city: City
+
+
+def test_a_pydantic_model_is_closed_unless_it_says_otherwise() -> None:
+    schema = schema_of(Open)
+    assert schema["additionalProperties"] is True
+    assert schema["$defs"]["City"]["additionalProperties"] is False
 
 
 def test_an_answer(engine: Engine, service: FakeService) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import httpx
 import jsonschema
@@ -151,7 +151,7 @@ class Animal(BaseModel):
     name: str = Field(max_length=20)
     legs: int = Field(ge=0, le=8)
     diet: Diet
-    nick: str | None
+    nick: Annotated[str, Field(max_length=12)] | None
 
 
 def test_typed_output_through_parse(client: openai.OpenAI) -> None:
