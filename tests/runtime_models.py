@@ -171,7 +171,7 @@ def _value(value: Any) -> bytes:
 
 
 def reference(weights: dict[str, Floats], shape: Shape, tokens: list[int], *, int8_activations: bool = False) -> Floats:
-    """Logits [len(tokens), vocab] of a whole sequence, in float64.
+    """Logits [len(tokens), vocab] of a whole sequence, in the weights' precision.
 
     With `int8_activations` the input of each product is rounded as the kernels for quantised weights round it.
     """
@@ -181,7 +181,7 @@ def reference(weights: dict[str, Floats], shape: Shape, tokens: list[int], *, in
 
     n, d = len(tokens), shape.head_dim
     x = weights["token_embd.weight"][tokens]
-    mask = np.where(np.tril(np.ones((n, n), bool)), 0.0, -np.inf)
+    mask = np.where(np.tril(np.ones((n, n), bool)), 0.0, -np.inf).astype(x.dtype)
     for i in range(shape.layers):
         at = f"blk.{i}."
         h = _norm(x, weights[at + "attn_norm.weight"], shape.epsilon)
@@ -189,7 +189,7 @@ def reference(weights: dict[str, Floats], shape: Shape, tokens: list[int], *, in
         k = _rotate(times(h, at + "attn_k.weight").reshape(n, shape.kv_heads, d), shape.theta)
         v = times(h, at + "attn_v.weight").reshape(n, shape.kv_heads, d)
         k, v = (np.repeat(each, shape.heads // shape.kv_heads, axis=1) for each in (k, v))
-        p = _softmax(np.einsum("qhd,khd->hqk", q, k) / np.sqrt(d) + mask)
+        p = _softmax(np.einsum("qhd,khd->hqk", q, k) / d**0.5 + mask)
         x = x + times(np.einsum("hqk,khd->qhd", p, v).reshape(n, -1), at + "attn_output.weight")
         h = _norm(x, weights[at + "ffn_norm.weight"], shape.epsilon)
         gate = times(h, at + "ffn_gate.weight")
@@ -212,8 +212,9 @@ def _rotate(x: Floats, theta: float) -> Floats:
     """Neighbouring columns 2i and 2i + 1 turn together, as llama.cpp stores them."""
     n, _, d = x.shape
     angles = (np.arange(n)[:, None] * theta ** (-np.arange(0, d, 2) / d))[:, None, :]
+    cosine, sine = np.cos(angles).astype(x.dtype), np.sin(angles).astype(x.dtype)
     even, odd = x[..., 0::2], x[..., 1::2]
-    turned = [even * np.cos(angles) - odd * np.sin(angles), odd * np.cos(angles) + even * np.sin(angles)]
+    turned = [even * cosine - odd * sine, odd * cosine + even * sine]
     return np.stack(turned, axis=-1).reshape(x.shape)
 
 
