@@ -21,6 +21,7 @@ from .automaton.lexemes import Lexemes
 from .automaton.specs import Spelling, Whitespace
 from .automaton.tables import Tables
 from .automaton.text import TextAutomaton
+from .errors import UnsatisfiableError
 from .regular import Language
 from .schema import Schema, read
 from .tokens import TokenLevel, Vocabulary
@@ -66,7 +67,12 @@ class Arena:
             max_digits=options.max_digits,
             pretty=options.whitespace.mode == "pretty",
         )
-        return JsonAutomaton(self.tables, self._lexeme(options), schema, frames), schema
+        try:
+            return JsonAutomaton(self.tables, self._lexeme(options), schema, frames), schema
+        except UnsatisfiableError:
+            # Equal parts are read as one node, which bears the pointer of its first place: read again to say exactly where.
+            schema = read(source, dialect=options.dialect, formats=options.formats, registry=registry, share=False)
+            return JsonAutomaton(self.tables, self._lexeme(options), schema, frames), schema
 
     def text(self, language: Language, name: str) -> TextAutomaton:
         """The automaton of a regular language."""
