@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ..regular.charset import CharSet
+from ..regular.charset import ALL, CharSet
+from .codes import EDGE_SHIFT
 from .specs import Spelling
 from .spelling import Span, Template, template
 
@@ -36,13 +37,15 @@ class Block:
     dense: Int16s  # [dense nodes, 256]
     edge_byte: npt.NDArray[np.int32]
     edge_value: Int16s
-    starts: npt.NDArray[np.int32]  # per sparse node, the offset of its edges
-    counts: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.int32]  # edges of each sparse node
+    forms: npt.NDArray[np.int32]  # [sparse nodes, 2], `Tables.form` for edges from offset 0 on
+    order: npt.NDArray[np.int32]  # 0, 1, ... for all nodes
     node_classes: tuple[tuple[int, ...], ...]
     utf8: Indexes  # nodes that read continuation bytes
 
     @property
     def nodes(self) -> int:
+        """How many rows the block makes."""
         return len(self.node_classes)
 
 
@@ -60,7 +63,8 @@ class Layout:
     """A template ready to be made into rows.
 
     `root` indexes a vector: 0, then the targets of all classes, then the rows of `entries` (group, node of its block).
-    `bytes` are the places where it is not 0, and `loops` the classes of bytes (`codes.byte_class`) of each class.
+    `bytes` are the places where it is not 0, `loops` the classes of bytes (`codes.byte_class`) of each class, and
+    `complete` says that every character is in some class.
     """
 
     root: Int16s
@@ -68,6 +72,7 @@ class Layout:
     groups: tuple[Group, ...]
     entries: tuple[tuple[int, int], ...]
     loops: tuple[int, ...]
+    complete: bool
 
 
 @lru_cache(maxsize=4096)
@@ -87,13 +92,15 @@ def layout(partition: tuple[CharSet, ...], spelling: Spelling) -> Layout:
     for first, last, child in shape.root:
         root[first : last + 1] = place[child] if child >= 0 else 1 + ~child
     used_bytes = np.flatnonzero(root).astype(np.int32)
-    return Layout(root, used_bytes, tuple(groups), tuple(entries), tuple(loop_classes(chars) for chars in partition))
+    loops = tuple(loop_classes(chars) for chars in partition)
+    complete = sum(len(chars) for chars in partition) == len(ALL)
+    return Layout(root, used_bytes, tuple(groups), tuple(entries), loops, complete)
 
 
 def loop_classes(chars: CharSet) -> int:
     """The classes of bytes (`codes.byte_class`) of characters that stand for themselves; 0x80 and above all or not."""
     plain = chars.ascii & ~(1 << 0x22 | 1 << 0x5C)
-    high = len(chars.wide) == 2 and chars.wide == ((0x80, 0xD7FF), (0xE000, 0x10FFFF))
+    high = chars.wide == ALL.wide
     return plain >> 32 & (1 << 95) - 1 | high << 95 | (plain >> 127) << 100
 
 
@@ -104,9 +111,9 @@ def _grouped(shape: Template) -> list[tuple[tuple[int, ...], list[int]]]:
     """
     members: dict[tuple[tuple[int, ...], int], list[int]] = {}
     for node in dict.fromkeys(child for _, _, child in shape.root if child >= 0):
-        used = tuple(sorted(shape.classes(node)))
-        alone = len(used) > 1 and (node == shape.escape or len(_closure(shape, [node])) > _SMALL_LEAD)
-        alone = alone or len(_closure(shape, [node])) > _EAGER_NODES
+        used = shape.classes[node]
+        size = len(_closure(shape, [node]))
+        alone = size > _EAGER_NODES or (len(used) > 1 and (node == shape.escape or size > _SMALL_LEAD))
         members.setdefault((used, node if alone else -1), []).append(node)
     return [(used, nodes) for (used, _), nodes in members.items()]
 
@@ -132,7 +139,7 @@ def _block(shape: Template, nodes: list[int], used: tuple[int, ...]) -> tuple[Bl
         tuple((a, b, local[c] if c < 0 else 1 + len(used) + index[c]) for a, b, c in shape.nodes[node])
         for node in closure
     )
-    node_classes = tuple(tuple(used.index(c) for c in sorted(shape.classes(node))) for node in closure)
+    node_classes = tuple(tuple(used.index(c) for c in shape.classes[node]) for node in closure)
     return _flattened(spans, node_classes, len(used)), index
 
 
@@ -155,8 +162,9 @@ def _flattened(nodes: tuple[tuple[Span, ...], ...], node_classes: tuple[tuple[in
         dense,
         np.ascontiguousarray(flat[:, 0]),
         flat[:, 1].astype(np.int16),
-        (np.cumsum(counts) - counts).astype(np.int32),
         counts,
+        np.stack([np.ones_like(counts), (np.cumsum(counts) - counts) << EDGE_SHIFT | counts], 1).astype(np.int32),
+        np.arange(len(nodes), dtype=np.int32),
         node_classes,
         np.array([i for i, spans in enumerate(nodes) if spans[0][0] >= 0x80], np.intp),
     )

@@ -94,10 +94,10 @@ class CharRows:
             return
         for (group, node), entry in zip(shape.entries, entries, strict=True):
             part = shape.groups[group]
-            if part.lazily:
-                if total and node in part.block.utf8:
-                    tables.loops[entry] = tables.loops[row]
-            elif total or targets[part.classes[0]] == row:
+            if part.lazily and total and node in part.block.utf8:
+                tables.loops[entry] = tables.loops[row]
+        for part in shape.groups:
+            if not part.lazily and (total or targets[part.classes[0]] == row) and len(part.block.utf8):
                 inner = self.block(part.block, tuple([targets[c] for c in part.classes]), marks)
                 tables.loops[inner[part.block.utf8]] = tables.loops[row]
 
@@ -150,32 +150,32 @@ class CharRows:
     def _make(self, block: Block, targets: tuple[int, ...], marks: Marks) -> Int32s:
         tables = self.tables
         dense = len(block.dense)
-        sparse = block.nodes - dense
-        rows = np.empty(block.nodes, np.int32)
-        first = tables.dense(dense)
-        rows[:dense] = np.arange(first, first + dense)
-        light = tables.sparse(sparse)
-        rows[dense:] = np.arange(light, light + sparse)
-        vector = np.concatenate([np.array([0, *targets], np.int32), rows])
-        needs = self._annotate(rows, block, targets, marks)
-        values = vector | marks.inside
-        values[0] = 0
-        tables.rows[first : first + dense] = values[block.dense]
+        first, light = tables.dense(dense), tables.sparse(block.nodes - dense)
+        rows = block.order + (light - dense)
+        rows[:dense] = block.order[:dense] + first
+        values = np.concatenate([(0, *targets), rows], dtype=np.int32)
+        if marks.inside:
+            values[1:] |= marks.inside
+        np.take(values, block.dense, out=tables.rows[first : first + dense], mode="clip")
         offset = tables.add_edges(len(block.edge_byte))
         edges = slice(offset, offset + len(block.edge_byte))
         tables.edge_byte[edges] = block.edge_byte
-        tables.edge_next[edges] = values[block.edge_value]
-        tables.form[light : light + sparse, 0] = 1
-        tables.form[light : light + sparse, 1] = (block.starts + offset) << EDGE_SHIFT | block.counts
+        np.take(values, block.edge_value, out=tables.edge_next[edges], mode="clip")
+        tables.form[light : light + block.nodes - dense] = block.forms + (0, offset << EDGE_SHIFT)
+        needs = self._annotate(rows, block, targets, marks)
         if needs is not None:
-            # where a byte decides between targets of different need, what the first byte allowed is checked again
-            wants = np.concatenate([np.zeros(1, np.int32), tables.need[list(targets)], needs])
-            for i in range(dense):
-                own = tables.rows[first + i]
-                own[wants[block.dense[i]] > needs[i]] |= NEED
-            sources = np.repeat(needs[dense:], block.counts)
-            tables.edge_next[edges][wants[block.edge_value] > sources] |= NEED
+            self._check_needs(block, targets, needs, first, edges)
         return rows
+
+    def _check_needs(self, block: Block, targets: tuple[int, ...], needs: Int32s, first: int, edges: slice) -> None:
+        """Where a byte decides between targets of different need, what the first byte allowed is checked again."""
+        tables = self.tables
+        dense = len(block.dense)
+        wants = np.concatenate([np.zeros(1, np.int32), tables.need[list(targets)], needs])
+        for i in range(dense):
+            own = tables.rows[first + i]
+            own[wants[block.dense[i]] > needs[i]] |= NEED
+        tables.edge_next[edges][wants[block.edge_value] > np.repeat(needs[dense:], block.counts)] |= NEED
 
     def _annotate(self, rows: Int32s, block: Block, targets: tuple[int, ...], marks: Marks) -> Int32s | None:
         """Sets need and reach of rows inside characters; returns the needs if they are not all the same."""
@@ -184,7 +184,7 @@ class CharRows:
             for row, used in zip(rows.tolist(), block.node_classes, strict=True):
                 tables.reach[row] = marks.union([targets[c] for c in used])
             return None
-        wants: list[int] = tables.need[list(targets)].tolist()
+        wants = [tables.need.item(target) for target in targets]
         if not any(wants):
             return None
         if min(wants) == max(wants):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from .codes import MAX_LABELS_NARROW, OTHER_KEY, REACH, REACH_WIDE
 from .tables import Tables
 
-_WORD = MAX_LABELS_NARROW
+_WORD: Final = MAX_LABELS_NARROW
+_ONES: Final = (1 << _WORD) - 1
+_FEW_WORDS: Final = 12
 
 
 class KeyReach:
@@ -63,11 +67,37 @@ class KeyReach:
         """The flag with which a row of this reach is entered: the free body's needs no words."""
         return REACH if value == OTHER_KEY else self.flag
 
-    def _packed(self, mask: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        size = self.words * _WORD
-        raw = np.frombuffer(mask.to_bytes(-(-size // 8), "little"), np.uint8)
-        bits = np.zeros((self.words, 64), np.uint8)
-        bits[:, :_WORD] = np.unpackbits(raw, bitorder="little", count=size).reshape(self.words, _WORD)
-        if self.other:
-            bits[0, 0], bits[0, 62] = 0, bits[0, 0]
-        return np.packbits(bits, axis=1, bitorder="little").view(np.int64).reshape(-1)
+    def singles(self, labels: Sequence[int], others: int = 0) -> list[int]:
+        """`value(1 << label | others)` for many labels; `others` is a set that they share."""
+        if not self.words:
+            return [self.value(1 << label | others) for label in labels]
+        at = np.array(labels, np.int64)
+        packed = np.tile(self._packed(others), (len(labels), 1))
+        word, bit = at // _WORD, at % _WORD
+        packed[np.arange(len(labels)), word] |= np.left_shift(1, bit)
+        if self.other and 0 in labels:
+            raise ValueError("label 0 is that of other keys")
+        first = self.tables.add_reach(packed)
+        offsets = range(first, first + packed.size, self.words)
+        for label, offset in zip(labels, offsets, strict=True):
+            mask = 1 << label | others
+            self._masks[offset] = mask
+            self._offsets.setdefault(mask, offset)
+        return list(offsets)
+
+    def _packed(self, mask: int) -> npt.NDArray[np.int64]:
+        if self.other and mask & 1:
+            mask ^= 1
+            first = OTHER_KEY
+        else:
+            first = 0
+        if self.words <= _FEW_WORDS:
+            words = np.array([mask >> _WORD * i & _ONES for i in range(self.words)], np.int64)
+        else:
+            size = self.words * _WORD
+            raw = np.frombuffer(mask.to_bytes(-(-size // 8), "little"), np.uint8)
+            bits = np.zeros((self.words, 64), np.uint8)
+            bits[:, :_WORD] = np.unpackbits(raw, bitorder="little", count=size).reshape(self.words, _WORD)
+            words = np.packbits(bits, axis=1, bitorder="little").view(np.int64).reshape(-1)
+        words[0] |= first
+        return words

@@ -90,7 +90,7 @@ class _Names:
         self._body = body
         self._reach = reach
         # a name that holds a lone surrogate is in no text
-        order = sorted((i for i, name in enumerate(names) if _scalar(name)), key=names.__getitem__)
+        order = sorted((i for i, name in enumerate(names) if name.isascii() or _scalar(name)), key=names.__getitem__)
         self._labels = [len(classes.signatures) + i for i in order]
         self._words = [names[i] for i in order]
         self._shape = trie_shape(self._words)
@@ -100,11 +100,8 @@ class _Names:
         if not self._words:
             return 0
         states = self._states()
-        masks = self._masks() if states is None else self._masks_over(states)
-        values = {mask: reach.value(mask) for mask in set(masks)}
-        closing = texts.bodies.colons(
-            [FIRST_LABEL + label for label in self._labels], [reach.value(1 << label) for label in self._labels]
-        )
+        closing = texts.bodies.colons([FIRST_LABEL + label for label in self._labels], reach.singles(self._labels))
+        reaches = self._reaches() if states is None else [reach.value(mask) for mask in self._masks(states)]
         rows = WordRows(
             texts.tables,
             texts.spelling,
@@ -113,7 +110,7 @@ class _Names:
             self._base(states),
             Marks(reach.flag, reach.flag, reach.union),
             shape,
-            np.array([values[mask] for mask in masks], np.int64),
+            np.array(reaches, np.int64),
         )
         return rows.root
 
@@ -153,20 +150,30 @@ class _Names:
             branches = self._shape.branches.get(node, [])
             yield [node + 1, *branches] if following[node] else branches
 
-    def _masks(self) -> list[int]:
-        """For each node the labels that can still come: of the names below it, and of other keys always."""
+    def _reaches(self) -> list[int]:
+        """For each node the reach: the labels of the names below it, and that of other keys always, if they may come."""
+        reach, shape = self._reach, self._shape
         free = 1 if self._classes.signatures else 0
-        masks = [free]
-        for label, count in zip(self._labels, self._shape.lengths, strict=True):
-            masks += [1 << label | free] * count
-        for label, path, end in zip(self._labels, self._shape.paths, self._shape.ends, strict=True):
-            masks[end] |= 1 << label
+        own = reach.singles(self._labels, free)
+        reaches = [reach.value(free)]
+        owner = [-1]
+        for index, count in enumerate(shape.lengths):
+            reaches += [own[index]] * count
+            owner += [index] * count
+        shared: dict[int, int] = {}
+        for label, path, end in zip(self._labels, shape.paths, shape.ends, strict=True):
             for node in path:
-                masks[node] |= 1 << label
-        return masks
+                shared[node] = shared.get(node, free) | 1 << label
+            if owner[end] < 0:
+                shared[end] = shared.get(end, free) | 1 << label
+        for node, mask in shared.items():
+            if owner[node] >= 0:
+                mask |= 1 << self._labels[owner[node]]
+            reaches[node] = reach.value(mask)
+        return reaches
 
-    def _masks_over(self, states: list[int | None]) -> list[int]:
-        """The same where patterns limit the other keys: a class counts only if it has a key besides the names."""
+    def _masks(self, states: list[int | None]) -> list[int]:
+        """For each node the labels that can still come; a class counts only if it has a key besides the names."""
         classes = self._classes
         named = dict(zip(self._shape.ends, self._labels, strict=True))
         masks = [0] * self._shape.size

@@ -48,7 +48,9 @@ class Lexemes:
         self.bodies = Bodies(StringRows(tables, self.chars))
         self.numbers = NumberTable(tables)
         self._keys = Keys(tables, self.chars, self.spacing)
+        self._given: dict[ValueSpec, ValueStart] = {}
         self._values: dict[ValueSpec, ValueStart] = {}
+        self._literals: dict[tuple[tuple[str, int], ...], list[tuple[int, int]]] = {}
 
     def after_item(self, may_continue: bool, may_close: bool, depth: int = 0) -> int:
         """The row after an array's item: see `Spacing.after_item`."""
@@ -56,12 +58,17 @@ class Lexemes:
 
     def value(self, spec: ValueSpec) -> ValueStart:
         """Where a value of `spec` begins. Raises ValueError if the spec holds nothing that may come."""
-        general = self._normal(spec)
-        start = self._values.get(general)
+        start = self._given.get(spec)
         if start is None:
             with self.tables.lock:
-                start = self._values[general] = self._value(general)
-        return start if general.all_tags == spec.all_tags else replace(start, all_tags=spec.all_tags)
+                general = self._normal(spec)
+                start = self._values.get(general)
+                if start is None:
+                    start = self._values[general] = self._value(general)
+                if general.all_tags != spec.all_tags:
+                    start = replace(start, all_tags=spec.all_tags)
+                self._given[spec] = start
+        return start
 
     def keys(self, spec: KeySpec) -> KeyLexeme:
         """The lexeme that reads a key. Raises BudgetError if the patterns of keys are too large together."""
@@ -97,7 +104,8 @@ class Lexemes:
         if spec.strings:
             body, low, high = self.bodies.start(spec.strings, labels.of)
             edges.append((0x22, body))
-        edges += keyword_edges(self.tables, _merged(spec.literals, labels))
+        if spec.literals:
+            edges += self._literal_edges(spec.literals, labels)
         if spec.object:
             edges.append((0x7B, -(OBJECT_OPEN + 1)))
         if spec.array:
@@ -105,6 +113,8 @@ class Lexemes:
         close = (0x5D, -(ARRAY_CLOSE + 1))
         if spec.closable and not spec.first_item:
             edges.append(close)
+        if not edges and not spec.numbers:
+            raise ValueError("a value position at which nothing may come")
         row = self.tables.dense()
         values = self.tables.rows[row]
         if spec.numbers:
@@ -112,8 +122,6 @@ class Lexemes:
             values[:] = self.tables.values(number)
         for byte, value in edges:
             values[byte] = value
-        if not values.any():
-            raise ValueError("a value position at which nothing may come")
         if spec.leading:
             self.spacing.lead(row)
         if spec.first_item:
@@ -122,11 +130,14 @@ class Lexemes:
             self.tables.set_sparse(row, 0, [line, close] if spec.closable else [line])
         return ValueStart(row, low, high, spec.all_tags, labels.tags)
 
-
-def _merged(literals: tuple[tuple[str, int], ...], labels: Labels) -> list[tuple[str, int]]:
-    merged: dict[str, int] = {}
-    for text, tags in literals:
-        if text not in KEYWORDS:
-            raise ValueError(f"literal {text!r} (true, false or null; numbers are languages)")
-        merged[text] = merged.get(text, 0) | tags
-    return [(text, labels.of(tags)) for text, tags in merged.items()]
+    def _literal_edges(self, literals: tuple[tuple[str, int], ...], labels: Labels) -> list[tuple[int, int]]:
+        merged: dict[str, int] = {}
+        for text, tags in literals:
+            if text not in KEYWORDS:
+                raise ValueError(f"literal {text!r} (true, false or null; numbers are languages)")
+            merged[text] = merged.get(text, 0) | tags
+        labelled = tuple((text, labels.of(tags)) for text, tags in merged.items())
+        edges = self._literals.get(labelled)
+        if edges is None:
+            edges = self._literals[labelled] = keyword_edges(self.tables, list(labelled))
+        return edges

@@ -15,15 +15,25 @@ _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" el
 _HUGE_PAGE = 2 << 20
 
 
-def reserve(count: int, dtype: npt.DTypeLike, *, huge: bool = False) -> npt.NDArray[Any]:
-    """A zeroed one-dimensional array of `count` items, page aligned, its pages given by the system as they are touched.
-
-    `huge` asks for 2 MiB pages: for arrays that are used densely from their start, where page faults and misses of the
-    address cache would show.
-    """
+def reserve(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """A zeroed one-dimensional array of `count` items, page aligned, its pages given by the system as they are touched."""
     size = max(count * np.dtype(dtype).itemsize, mmap.PAGESIZE)
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
-    if huge and size >= _HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a kernel without huge pages: small ones do
-            memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, dtype=dtype, count=count)
+
+
+def touch(array: npt.NDArray[Any], first: int, last: int) -> None:
+    """Makes the memory of the items from `first` up to `last`, none of them in use yet, resident now.
+
+    A page is a microsecond or several when it is first written, in the midst of work that takes as long; here it is
+    paid in advance, and in pages of 2 MiB where the system has them. Items in use are left alone.
+    """
+    start = array.ctypes.data + first * array.itemsize
+    memory = array.base.obj if isinstance(array.base, memoryview) else None
+    if isinstance(memory, mmap.mmap) and hasattr(mmap, "MADV_HUGEPAGE"):
+        offset = first * array.itemsize // _HUGE_PAGE * _HUGE_PAGE
+        with contextlib.suppress(OSError):  # a kernel without huge pages: small ones do
+            memory.madvise(mmap.MADV_HUGEPAGE, offset, last * array.itemsize - offset)
+    step = max(mmap.PAGESIZE // array.itemsize, 1)
+    aligned = first + (-start % mmap.PAGESIZE) // array.itemsize
+    array[aligned:last:step] = 0

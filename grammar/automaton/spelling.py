@@ -23,7 +23,6 @@ SHORT_ESCAPES = {0x22: 0x22, 0x5C: 0x5C, 0x08: 0x62, 0x0C: 0x66, 0x0A: 0x6E, 0x0
 """Code point to the byte after the backslash; `\\/` is in no writer's default."""
 LAST = 0x10FFFF
 _HIGH, _LOW = 0xD800, 0xDC00
-_HEX = tuple(sorted({ord(f"{digit:x}"), ord(f"{digit:X}")}) for digit in range(16))
 
 
 def escapable(point: int, spelling: Spelling) -> bool:
@@ -36,19 +35,14 @@ class Template:
     """The bytes of one state as a small graph. A child is a node's number, or `~c`: a character of class c was read.
 
     `root` and each of `nodes` hold (first byte, last byte, child), disjoint and in order; `escape` is the node after a
-    backslash, or None. Children come before their parents in `nodes`.
+    backslash, or None. Children come before their parents in `nodes`. `classes` are those of the characters that a node
+    is inside of.
     """
 
     root: tuple[tuple[int, int, int], ...]
     nodes: tuple[tuple[tuple[int, int, int], ...], ...]
     escape: int | None
-
-    def classes(self, node: int) -> frozenset[int]:
-        """The classes that a character begun in `node` can still be of."""
-        found: set[int] = set()
-        for _, _, child in self.nodes[node]:
-            found |= {~child} if child < 0 else self.classes(child)
-        return frozenset(found)
+    classes: tuple[tuple[int, ...], ...]
 
 
 @lru_cache(maxsize=4096)
@@ -65,7 +59,13 @@ def template(partition: tuple[CharSet, ...], spelling: Spelling) -> Template:
     if escape is not None:
         root.append((BACKSLASH, BACKSLASH, escape))
     root.extend(builder.utf8_leads(spans))
-    return Template(_joined(root), tuple(builder.nodes), escape)
+    classes: list[set[int]] = []
+    for spans_of_node in builder.nodes:
+        found: set[int] = set()
+        for _, _, child in spans_of_node:
+            found |= {~child} if child < 0 else classes[child]
+        classes.append(found)
+    return Template(_joined(root), tuple(builder.nodes), escape, tuple(tuple(sorted(each)) for each in classes))
 
 
 Span = tuple[int, int, int]
@@ -90,27 +90,33 @@ class _Builder:
             self.nodes.append(entries)
         return known
 
-    def digits(self, spans: list[Span], start: int, places: int, base: int) -> dict[int, int]:
-        """Digit to child for numbers of `places` digits, the block of them that begins at `start`.
+    def digits(self, spans: list[Span], start: int, places: int, base: int) -> list[Span]:
+        """Digits (first, last, child) for numbers of `places` digits, the block of them that begins at `start`.
 
         Blocks that one span covers are one shared node, so the work follows the number of spans.
         """
         if places == 1:
-            return {value - start: child for a, b, child in spans for value in range(a, b + 1)}
+            return [(first - start, last - start, child) for first, last, child in spans]
         unit = base ** (places - 1)
-        children: dict[int, int] = {}
+        found: list[Span] = []
         broken: dict[int, list[Span]] = {}
         for first, last, child in spans:
             a, b = (first - start) // unit, (last - start) // unit
-            for digit in range(a, b + 1):
-                low = start + digit * unit
-                if first <= low and last >= low + unit - 1:
-                    children[digit] = self.whole(child, places - 1, base)
-                else:
-                    broken.setdefault(digit, []).append((max(first, low), min(last, low + unit - 1), child))
+            head, tail = start + a * unit, start + (b + 1) * unit - 1
+            if a == b and (first > head or last < tail):
+                broken.setdefault(a, []).append((first, last, child))
+                continue
+            if first > head:
+                broken.setdefault(a, []).append((first, head + unit - 1, child))
+                a += 1
+            if last < tail:
+                broken.setdefault(b, []).append((tail - unit + 1, last, child))
+                b -= 1
+            if a <= b:
+                found.append((a, b, self.whole(child, places - 1, base)))
         for digit, part in broken.items():
-            children[digit] = self.number(part, start + digit * unit, places - 1, base)
-        return children
+            found.append((digit, digit, self.number(part, start + digit * unit, places - 1, base)))
+        return found
 
     def number(self, spans: list[Span], start: int, places: int, base: int) -> int:
         return self.written(self.digits(spans, start, places, base), base)
@@ -121,17 +127,21 @@ class _Builder:
         known = self._whole.get((child, places, base))
         if known is None:
             inner = self.whole(child, places - 1, base)
-            known = self._whole[child, places, base] = self.written(dict.fromkeys(range(base), inner), base)
+            known = self._whole[child, places, base] = self.written([(0, base - 1, inner)], base)
         return known
 
-    def written(self, children: dict[int, int], base: int) -> int:
+    def written(self, digits: list[Span], base: int) -> int:
         """Digits as bytes: continuation bytes for base 64, hexadecimal digits of either case for base 16."""
         if base == 64:
-            entries = [(0x80 + digit, 0x80 + digit, child) for digit, child in children.items()]
+            entries = [(0x80 + first, 0x80 + last, child) for first, last, child in digits]
         else:
             entries = []
-            for digit, child in children.items():
-                entries += [(byte, byte, child) for byte in _HEX[digit]]
+            for first, last, child in digits:
+                if first <= 9:
+                    entries.append((0x30 + first, 0x30 + min(last, 9), child))
+                if last >= 10:
+                    low, high = max(first, 10) - 10, last - 10
+                    entries += [(0x41 + low, 0x41 + high, child), (0x61 + low, 0x61 + high, child)]
         return self.node(_joined(entries))
 
     def utf8_leads(self, spans: list[Span]) -> list[Span]:
@@ -139,7 +149,7 @@ class _Builder:
         for low, high, places, mark in ((0x80, 0x7FF, 2, 0xC0), (0x800, 0xFFFF, 3, 0xE0), (0x10000, LAST, 4, 0xF0)):
             part = _clip(spans, low, high)
             if part:
-                leads += [(mark + d, mark + d, child) for d, child in self.digits(part, 0, places, 64).items()]
+                leads += [(mark + a, mark + b, child) for a, b, child in self.digits(part, 0, places, 64)]
         return leads
 
     def escapes(self, spans: list[Span], spelling: Spelling) -> int | None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from ..regular.charset import ALL, CharSet
 from ..regular.dfa import Dfa
+from .blocks import layout
 from .charrows import CharRows
 from .codes import CHECK_LOW, LAZY, LAZY_REQUESTED
 from .products import Part, ProductState, combined, shortest, tags_of
@@ -104,10 +105,8 @@ class DfaRows:
         return True
 
     def _complete(self, state: int) -> bool:
-        steps = self._dfa.step(state)
-        if len(steps) == 1:
-            return steps[0][0] is ALL
-        return sum(len(chars) for chars, _ in steps) == len(ALL)
+        partition = tuple([chars for chars, _ in self._dfa.step(state)])
+        return layout(partition, self._strings.chars.spelling).complete
 
 
 def _stay_near(tables: Tables, row: int, start: int) -> None:

@@ -44,7 +44,7 @@ from .codes import (
     TEXT_DEPENDENT,
     UNKNOWN,
 )
-from .memory import reserve
+from .memory import reserve, touch
 
 DENSE_ROWS: Final = 1 << 20
 ROWS: Final = 1 << 22
@@ -106,10 +106,12 @@ class Tables:
         self._edge_byte, self._edge_next = _view(self.edge_byte), _view(self.edge_next)
         self._next_row, self._next_frame = _view(self.next_row), _view(self.next_frame)
         self._loops = _view(self.loops)
+        self._reach = _view(self.reach)
         self._dense_used, self._sparse_used, self._edges_used, self._words_used = 1, DENSE_ROWS, 0, 1
         self._frames_used, self._transitions_used = 1, 1
         self._dense_filled = 1
         self._builders: dict[int, Callable[[int], None]] = {}
+        self._warmed: dict[str, int] = {}
         self._block_starts: list[int] = []
         self._block_builders: list[Callable[[int], None]] = []
         self._interned: dict[Hashable, int] = {}
@@ -153,8 +155,12 @@ class Tables:
         if first + count > ROWS:
             raise _full("sparse rows", ROWS - DENSE_ROWS)
         self._sparse_used += count
-        self.form[first : first + count, 0] = 1
-        self.reach[first : first + count] = -1
+        if count == 1:
+            self._form[2 * first] = 1
+            self._reach[first] = -1
+        else:
+            self.form[first : first + count, 0] = 1
+            self.reach[first : first + count] = -1
         return first
 
     def set_sparse(self, row: int, base: int, edges: Iterable[tuple[int, int]]) -> None:
@@ -340,6 +346,26 @@ class Tables:
             for first, second in pairs[done:]:
                 self._forget(first, second)
 
+    def warm(self) -> None:
+        """Makes the memory resident that the next few schemas will take: at the start, and after a compilation."""
+        row_arrays = (self.form, self.accept, self.need, self.reach, self.loops, self.wide)
+        frame_arrays = (self.base, self.capacity, self.allow, self.low, self.high, self.scopes)
+        self._warm("dense", self._dense_used, 1 << 13, DENSE_ROWS, self.rows, *row_arrays)
+        self._warm("sparse", self._sparse_used, 1 << 16, ROWS, *row_arrays)
+        self._warm("edges", self._edges_used, 1 << 18, EDGES, self.edge_byte, self.edge_next)
+        self._warm("words", self._words_used, 1 << 14, WORDS, self.reach_words)
+        self._warm("frames", self._frames_used, 1 << 15, FRAMES, *frame_arrays)
+        self._warm("transitions", self._transitions_used, 1 << 19, TRANSITIONS, self.next_row, self.next_frame)
+
+    def _warm(self, what: str, used: int, ahead: int, limit: int, *arrays: npt.NDArray[Any]) -> None:
+        done = max(self._warmed.get(what, 0), used)
+        if done < min(used + ahead // 2, limit):
+            self._warmed[what] = end = min(used + ahead, limit)
+            for array in arrays:
+                flat: npt.NDArray[Any] = array if array.ndim == 1 else cast("npt.NDArray[Any]", array.base)
+                width = len(flat) // len(array)
+                touch(flat, done * width, end * width)
+
     def nbytes(self) -> int:
         """Bytes in use: rows, edges, frames and transitions written so far."""
         rows = self._dense_used + self._sparse_used - DENSE_ROWS
@@ -372,7 +398,10 @@ class Tables:
         if first + count > DENSE_ROWS:
             raise _full("rows", DENSE_ROWS)
         self._dense_used += count
-        self.reach[first : first + count] = -1
+        if count == 1:
+            self._reach[first] = -1
+        else:
+            self.reach[first : first + count] = -1
         return first
 
     def _edges(self, row: int) -> tuple[int, int]:

@@ -24,6 +24,12 @@ class Spacing:
         self.mode = whitespace.mode
         self.indent = whitespace.indent
         self.longest = whitespace.longest if whitespace.mode == "bounded" else 0
+        count = self.longest
+        self._lead_bytes = np.array(SPACES * count, np.int32)
+        self._lead_next = np.repeat(np.arange(1, count + 1, dtype=np.int32), len(SPACES))
+        self._lead_form = np.stack(
+            [np.ones(count, np.int32), 4 * np.arange(count, dtype=np.int32) << EDGE_SHIFT | 4], 1
+        )
         self._after: dict[tuple[bool, bool, int], int] = {}
 
     # ---- bounded runs
@@ -38,14 +44,14 @@ class Spacing:
             return
         tables = self.tables
         first = tables.sparse(count)
-        tables.rows[row, list(SPACES)] = first
+        for byte in SPACES:
+            tables.rows[row, byte] = first
         offset = tables.add_edges(4 * count)
-        tables.edge_byte[offset : offset + 4 * count] = SPACES * count
-        following = tables.edge_next[offset : offset + 4 * count].reshape(count, 4)
-        following[:] = np.arange(first + 1, first + count + 1, dtype=np.int32)[:, None]
-        following[-1] = 0
-        tables.form[first : first + count, 0] = row + 1
-        tables.form[first : first + count, 1] = (offset + 4 * np.arange(count)) << EDGE_SHIFT | 4
+        edges = slice(offset, offset + 4 * count)
+        tables.edge_byte[edges] = self._lead_bytes
+        tables.edge_next[edges] = self._lead_next + first
+        tables.edge_next[edges.stop - 4 : edges.stop] = 0
+        tables.form[first : first + count] = self._lead_form + (row, offset << EDGE_SHIFT)
 
     def runs(self, edges: list[tuple[int, int]]) -> int:
         """A row with these edges (byte, value), white space before them as the mode has it between tokens."""
