@@ -70,7 +70,7 @@ class Arena:
         try:
             return JsonAutomaton(self.tables, self._lexeme(options), schema, frames), schema
         except UnsatisfiableError:
-            # Equal parts are read as one node, which bears the pointer of its first place: read again to say exactly where.
+            # Equal parts are read as one node with the pointer of its first place: read again to say exactly where.
             schema = read(source, dialect=options.dialect, formats=options.formats, registry=registry, share=False)
             return JsonAutomaton(self.tables, self._lexeme(options), schema, frames), schema
 
