@@ -64,7 +64,7 @@ class ArrayHandler:
         builder = self.builder
         may_close = bool(self.closing_tags())
         may_continue = bool(self._parts()[0])
-        depth = self.value.after.depth if builder.options.pretty else 0
+        depth = self.value.after.depth + 1 if builder.options.pretty else 0
         row = builder.lexemes.after_item(may_continue, may_close, depth)
         key: Hashable = (builder.number, "array", self._identity(), self.value.frame, self.seen)
         frame = builder.tables.frame(key, self, labels=ITEM_NEXT + 1, scopes=self.value.after.scopes)
