@@ -3,7 +3,8 @@
     python benchmarks/suite.py [--sample N] [--seconds S]
 
 Required tests run with `order="any", spelling="any", formats=False`. A schema refused as unsatisfiable counts as
-right where none of its tests is valid. Optional format tests run with `formats=True` and are listed. Writes `build/suite.json`.
+right where none of its tests is valid. Optional format tests run with `formats=True` and are listed.
+Writes `build/suite.json`.
 """
 
 from __future__ import annotations

@@ -62,6 +62,6 @@ def _simplified(goals: Goals, clause: ObjectClause) -> ObjectClause:
 
 
 def _only_consts(goals: Goals, literal: tuple[object, bool]) -> bool:
-    """Whether the literal says no more than which values are not wanted. (It cannot want the fixed one: that was checked.)"""
+    """Whether the literal says no more than which values are not wanted; the fixed one is not among them."""
     opened = goals.of([literal]).literals  # type: ignore[list-item]
     return bool(opened) and all(isinstance(expr, Const) and not sign for expr, sign in opened)

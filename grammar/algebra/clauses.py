@@ -10,8 +10,9 @@ which branches of its schema were taken.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias, TypeVar
 
 from ..regular import Language, pattern
 from ..schema.expr import Keys
@@ -64,7 +65,7 @@ def single_name(keys: KeySet) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Each:
     """Every property with a key in `keys` satisfies all of `literals`; `declared` keys have a place in the order."""
 
@@ -76,7 +77,7 @@ class Each:
         return self.keys, tuple((id(expr), sign) for expr, sign in self.literals), self.declared
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Some:
     """At least one property has a key in `keys` and a value that satisfies all of `literals`."""
 
@@ -87,7 +88,7 @@ class Some:
         return "some", self.keys, tuple((id(expr), sign) for expr, sign in self.literals)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ObjectClause:
     """A conjunction over one object. `low <= number of properties <= high`."""
 
@@ -96,13 +97,16 @@ class ObjectClause:
     low: int = 0
     high: int | None = None
     evaluated: tuple[KeyTest, ...] = ()
-    demands: frozenset[tuple[object, ...]] = field(init=False)
-    identity: tuple[object, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        demands = frozenset([part.identity() for part in self.each] + [part.identity() for part in self.some])
-        object.__setattr__(self, "demands", demands)
-        object.__setattr__(self, "identity", (demands, self.low, self.high, frozenset(self.evaluated)))
+    @cached_property
+    def demands(self) -> frozenset[tuple[object, ...]]:
+        """The parts by content."""
+        return frozenset([part.identity() for part in self.each] + [part.identity() for part in self.some])
+
+    @cached_property
+    def identity(self) -> tuple[object, ...]:
+        """Equal for clauses that say the same."""
+        return self.demands, self.low, self.high, frozenset(self.evaluated)
 
     @staticmethod
     def meet(clauses: Sequence[ObjectClause]) -> ObjectClause:
@@ -119,7 +123,7 @@ class ObjectClause:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class EachAt:
     """Every item with `start <= index < stop` (`stop` None: no end) satisfies all of `literals`."""
 
@@ -131,7 +135,7 @@ class EachAt:
         return self.start, self.stop, tuple((id(expr), sign) for expr, sign in self.literals)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CountAt:
     """Of the items with `start <= index < stop`, at least `low` and at most `high` satisfy `literal`."""
 
@@ -145,7 +149,7 @@ class CountAt:
         return self.start, self.stop, id(self.literal[0]), self.literal[1], self.low, self.high
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ArrayClause:
     """A conjunction over one array. `unique`: no two items are equal; `repeats`: some two are."""
 
@@ -157,14 +161,14 @@ class ArrayClause:
     repeats: bool = False
     evaluated: tuple[tuple[int, int | None], ...] = ()
     evaluated_by: tuple[Literal, ...] = ()
-    identity: tuple[object, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def identity(self) -> tuple[object, ...]:
+        """Equal for clauses that say the same."""
         each = frozenset(part.identity() for part in self.each)
         counts = frozenset(part.identity() for part in self.counts)
         by = frozenset((id(expr), sign) for expr, sign in self.evaluated_by)
-        flags = (self.low, self.high, self.unique, self.repeats)
-        object.__setattr__(self, "identity", (each, counts, *flags, frozenset(self.evaluated), by))
+        return each, counts, self.low, self.high, self.unique, self.repeats, frozenset(self.evaluated), by
 
     @staticmethod
     def meet(clauses: Sequence[ArrayClause]) -> ArrayClause:
@@ -192,18 +196,11 @@ def _least(bounds: Iterable[int | None]) -> int | None:
     return min((bound for bound in bounds if bound is not None), default=None)
 
 
-class _Part(Protocol):
-    def identity(self) -> tuple[object, ...]: ...
-
-
-P = TypeVar("P", bound=_Part)
+P = TypeVar("P")
 
 
 def _merge(parts: Iterable[P]) -> tuple[P, ...]:
-    seen: dict[tuple[object, ...], P] = {}
-    for part in parts:
-        seen.setdefault(part.identity(), part)
-    return tuple(seen.values())
+    return tuple(dict.fromkeys(parts))  # parts go by identity: forms are made once, so equal parts are mostly one
 
 
 def holds_key(keys: KeySet, name: str) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from ..errors import BudgetError
@@ -201,8 +201,6 @@ class _Fold:
         if self.mode is Mode.PLAIN and base.evaluated:
             base = replace(base, evaluated=())
         out: tuple[Any, ...] = (base,)
-        if self.dead(base):
-            return ()
         for choice in choices:
             out = self.product(out, choice())
             if not out:
@@ -243,7 +241,7 @@ class _Fold:
             return self.one_of(expr)
         mode = self.mode if sign else Mode.PLAIN  # whatever stands under a negation evaluates nothing
         parts = [self.forms(goal, mode) for goal in branches(self.goals, literal)]
-        if isinstance(expr, AnyOf) and self.mode is not Mode.PLAIN and any(_annotates(c) for part in parts for c in part):
+        if isinstance(expr, AnyOf) and self.mode is not Mode.PLAIN and any(map(_annotates, chain.from_iterable(parts))):
             return self.annotated(expr, parts)
         return _distinct(clause for part in parts for clause in part)
 

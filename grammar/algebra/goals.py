@@ -2,8 +2,8 @@
 
 A *literal* is a node with a sign; a *goal* is a set of literals that one JSON value must satisfy together. Goals are
 interned by the identity of their nodes, so that a goal met twice is expanded once. Flattening does all that needs no
-case distinction: it opens `AllOf`, negated `AnyOf`, `Not` and references, and drops what is always true. A negated `Not`
-stays: it holds where its part does, but what it evaluates does not count (see `containers`). A reference
+case distinction: it opens `AllOf`, negated `AnyOf`, `Not` and references, and drops what is always true. A negated
+`Not` stays: it holds where its part does, but what it evaluates does not count (see `containers`). A reference
 that leads back to itself without passing through a property or an item says nothing about any value; by the least
 fixpoint (a JSON value is finite) it allows none.
 """
