@@ -128,9 +128,10 @@ class CharRows:
                 made = self.block(block, targets, marks)
                 source = int(made[node])
                 base, edges = tables.form[source].tolist()
-                tables.form[row] = (base, edges) if base else (source + 1, 0)
                 if tables.loops[row, 1]:
                     tables.loops[made[block.utf8]] = tables.loops[row]
+                tables.form[row, 1] = edges if base else 0
+                tables.form[row, 0] = base if base else source + 1
 
             row = self._postponed[key] = tables.lazy(build, light=True)
             used = [targets[c] for c in block.node_classes[node]]
@@ -161,7 +162,9 @@ class CharRows:
         edges = slice(offset, offset + len(block.edge_byte))
         tables.edge_byte[edges] = block.edge_byte
         np.take(values, block.edge_value, out=tables.edge_next[edges], mode="clip")
-        tables.form[light : light + block.nodes - dense] = block.forms + (0, offset << EDGE_SHIFT)
+        form = tables.form[light : light + block.nodes - dense]
+        form[:] = block.forms
+        form[:, 1] += offset << EDGE_SHIFT
         needs = self._annotate(rows, block, targets, marks)
         if needs is not None:
             self._check_needs(block, targets, needs, first, edges)

@@ -151,7 +151,7 @@ class _Names:
             yield [node + 1, *branches] if following[node] else branches
 
     def _reaches(self) -> list[int]:
-        """For each node the reach: the labels of the names below it, and that of other keys always, if they may come."""
+        """For each node the reach: the labels of the names below it, and always that of other keys, if any may come."""
         reach, shape = self._reach, self._shape
         free = 1 if self._classes.signatures else 0
         own = reach.singles(self._labels, free)

@@ -16,7 +16,7 @@ _HUGE_PAGE = 2 << 20
 
 
 def reserve(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """A zeroed one-dimensional array of `count` items, page aligned, its pages given by the system as they are touched."""
+    """A zeroed one-dimensional array of `count` items, page aligned; the system gives its pages as they are touched."""
     size = max(count * np.dtype(dtype).itemsize, mmap.PAGESIZE)
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
     return np.frombuffer(memory, dtype=dtype, count=count)
@@ -29,7 +29,7 @@ def touch(array: npt.NDArray[Any], first: int, last: int) -> None:
     paid in advance, and in pages of 2 MiB where the system has them. Items in use are left alone.
     """
     start = array.ctypes.data + first * array.itemsize
-    memory = array.base.obj if isinstance(array.base, memoryview) else None
+    memory: object = getattr(array.base, "obj", None)
     if isinstance(memory, mmap.mmap) and hasattr(mmap, "MADV_HUGEPAGE"):
         offset = first * array.itemsize // _HUGE_PAGE * _HUGE_PAGE
         with contextlib.suppress(OSError):  # a kernel without huge pages: small ones do

@@ -78,7 +78,11 @@ class Handler(Protocol):
 
 
 class Tables:
-    """Rows, frames and transitions of all grammars of one compiler. Writers hold `lock`; readers need nothing."""
+    """Rows, frames and transitions of all grammars of one compiler.
+
+    Filling rows and transitions takes `lock`; readers need nothing, since what is not there yet is marked as such until
+    all of it is written.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -197,14 +201,21 @@ class Tables:
         return offset
 
     def build_row(self, row: int) -> None:
-        """Fills a lazy row; nothing to do for a row that is there. After an exception the row is lazy as before."""
+        """Fills a lazy row; nothing to do for a row that is there. After an exception the row is lazy as before.
+
+        The row counts as lazy until all of it is written, so that a kernel in another thread never sees half of it.
+        """
         if self._form[2 * row] >= 0:
             return
+        with self.lock:
+            if self._form[2 * row] < 0:
+                self._build(row)
+
+    def _build(self, row: int) -> None:
         builder = self._builders.get(row)
         if builder is None:
             builder = self._block_builders[bisect_right(self._block_starts, row) - 1]
         light = row >= DENSE_ROWS
-        self._form[2 * row] = 1 if light else DENSE
         try:
             builder(row)
         except BaseException:
@@ -213,6 +224,8 @@ class Tables:
             self._form[2 * row] = LAZY
             raise
         self._builders.pop(row, None)
+        if self._form[2 * row] < 0:
+            self._form[2 * row] = 1 if light else DENSE
         if self._form[2 * row] == DENSE:
             self._dense_filled += 1
 
@@ -273,18 +286,22 @@ class Tables:
         known = self._interned.get(key)
         if known is not None:
             return known
-        frame = self._frames_used
-        if frame >= FRAMES:
-            raise _full("frames", FRAMES)
-        self.base[frame] = self._block(labels)
-        self._frames_used += 1
-        self.capacity[frame] = labels
-        self.allow[frame], self.low[frame], self.high[frame] = allow, low, min(high, BIG)
-        self.scopes[frame] = scopes
-        self._interned[key] = frame
-        self._keys.append(key)
-        self._handlers.append(handler)
-        return frame
+        with self.lock:
+            known = self._interned.get(key)
+            if known is not None:
+                return known
+            frame = self._frames_used
+            if frame >= FRAMES:
+                raise _full("frames", FRAMES)
+            self.base[frame] = self._block(labels)
+            self.capacity[frame] = labels
+            self.allow[frame], self.low[frame], self.high[frame] = allow, low, min(high, BIG)
+            self.scopes[frame] = scopes
+            self._keys.append(key)
+            self._handlers.append(handler)
+            self._frames_used += 1
+            self._interned[key] = frame
+            return frame
 
     def frame_key(self, frame: int) -> Hashable:
         """The key that a frame was made with."""
@@ -302,10 +319,17 @@ class Tables:
 
         An exception of the handler leaves the transition unknown.
         """
+        if label < self.capacity[frame]:
+            state = self._next_row[int(self.base[frame]) + label]
+            if state not in (UNKNOWN, REQUESTED):
+                return state
+        with self.lock:
+            return self._fill(frame, label)
+
+    def _fill(self, frame: int, label: int) -> int:
         if label >= self.capacity[frame]:
             self._grow(frame, label + 1)
-        at = int(self.base[frame]) + label
-        state = self._next_row[at]
+        state = self._next_row[int(self.base[frame]) + label]
         if state not in (UNKNOWN, REQUESTED):
             return state
         try:

@@ -27,9 +27,7 @@ class Spacing:
         count = self.longest
         self._lead_bytes = np.array(SPACES * count, np.int32)
         self._lead_next = np.repeat(np.arange(1, count + 1, dtype=np.int32), len(SPACES))
-        self._lead_form = np.stack(
-            [np.ones(count, np.int32), 4 * np.arange(count, dtype=np.int32) << EDGE_SHIFT | 4], 1
-        )
+        self._lead_form = 4 * np.arange(count, dtype=np.int32) << EDGE_SHIFT | 4
         self._after: dict[tuple[bool, bool, int], int] = {}
 
     # ---- bounded runs
@@ -51,7 +49,9 @@ class Spacing:
         tables.edge_byte[edges] = self._lead_bytes
         tables.edge_next[edges] = self._lead_next + first
         tables.edge_next[edges.stop - 4 : edges.stop] = 0
-        tables.form[first : first + count] = self._lead_form + (row, offset << EDGE_SHIFT)
+        form = tables.form[first : first + count]
+        form[:, 0] = row + 1
+        form[:, 1] = self._lead_form + (offset << EDGE_SHIFT)
 
     def runs(self, edges: list[tuple[int, int]]) -> int:
         """A row with these edges (byte, value), white space before them as the mode has it between tokens."""
