@@ -19,6 +19,7 @@ FOLDERS   := $(shell find engine grammar plugins samplers -type d ! -name __pyca
 LEFTOVERS := build/lib build/bdist.*
 
 PYTEST ?=
+SHORTER := $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SECONDS),--seconds $(SECONDS))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint suite bench-masks bench-engine clean
@@ -43,20 +44,20 @@ test: lint
 	$(BIN)/pytest $(PYTEST)
 
 suite: $(DEVELOP) $(INSTALLED)
-	@$(BIN)/python benchmarks/suite.py
+	@$(BIN)/python benchmarks/suite.py $(SHORTER)
 
 bench-masks: $(DEVELOP) $(INSTALLED)
-	@$(BIN)/python benchmarks/masks.py
+	@$(BIN)/python benchmarks/masks.py $(SHORTER)
 
 bench-engine: $(DEVELOP) $(INSTALLED)
-	@$(BIN)/python benchmarks/engine.py
+	@$(BIN)/python benchmarks/engine.py $(SHORTER)
 
 $(RUNTIME):
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer on PATH; install one, or say make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "make: $(PYTHON) is older than Python 3.11; say make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "environment: creating $(VENV)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@rm -f $(VENV)/.runtime-* $(VENV)/.develop-* $(VENV)/.installed-*
 	@echo "environment: installing what slipcast needs (a few minutes the first time)"
 	@$(PIP) install 'setuptools>=77'
