@@ -23,7 +23,7 @@ import jsonschema
 import openai
 import pytest
 from pydantic import BaseModel, Field
-from slipcast.engine import AsyncEngine, DownloadError
+from slipcast.engine import AsyncEngine, DownloadError, cli
 
 pytestmark = pytest.mark.model
 
@@ -261,6 +261,21 @@ def test_a_refusal_names_keyword_and_pointer(address: str, schema: Any, keyword:
     message = httpx.post(f"{address}/v1/chat/completions", json=body, timeout=30).json()["error"]["message"]
     assert keyword in message
     assert pointer in message
+
+
+@pytest.mark.parametrize("kept", [100, 1 << 20, -1])
+def test_a_truncated_model_file_is_one_line(
+    model: None, kept: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from slipcast.engine.runtime import resolve_model
+
+    path = tmp_path / "cut.gguf"
+    with resolve_model(MODEL, None).open("rb") as whole:
+        path.write_bytes(whole.read()[:kept])
+    assert cli.main(["chat", "--model", str(path)]) == 2
+    complaint = capsys.readouterr().err.splitlines()[-1]
+    assert complaint.startswith("slipcast: ")
+    assert str(path) in complaint
 
 
 def test_too_long_a_conversation(client: openai.OpenAI) -> None:
