@@ -10,6 +10,7 @@ import pytest
 import tvm
 from runtime_models import encode
 from slipcast.engine.runtime.arena import aligned_copy, as_tensor
+from slipcast.engine.runtime.blocks import decode
 from slipcast.engine.runtime.cpu import instruction_set
 from slipcast.engine.runtime.kernels.activations import Convert, Embed, Norm
 from slipcast.engine.runtime.kernels.builder import function, size, span, store
@@ -18,7 +19,7 @@ from slipcast.engine.runtime.kernels.isa import INSTRUCTION_SETS, Isa
 from slipcast.engine.runtime.kernels.linear import GatedUnit, Linear
 from slipcast.engine.runtime.kernels.rows import FLOAT32, INT8
 from slipcast.engine.runtime.library import host_target
-from slipcast.engine.runtime.packing import NATIVE, interleaved_heads, pack
+from slipcast.engine.runtime.packing import NATIVE, NotFiniteError, interleaved_heads, pack, packed_format
 from tvm.tirx.script import builder as T
 
 Floats = npt.NDArray[np.float32]
@@ -92,15 +93,18 @@ def activations(form: str, rows: int, columns: int) -> tuple[Any, Floats]:
 
 @pytest.mark.parametrize("form", sorted(FORMATS))
 def test_linear(form: str, isa: Isa) -> None:
-    """One row, less than a group of four, and more than one."""
+    """Every way to share rows out in groups; and each row bit for bit as it is alone."""
     run = compiled(Linear(FORMATS[form], N, K, residual=True), isa)
     packed, w = weights(form, N, K)
-    for rows in (1, 3, 9):
+    alone = None
+    for rows in (9, 1, 2, 3, 4, 6):
         x, meaning = activations(form, rows, K)
         residual = np.random.default_rng(5).standard_normal((rows, N)).astype(np.float32)
         y, target = output(rows, N)
         run(packed, x, tensor(residual), target)
         np.testing.assert_allclose(y, residual + meaning @ w.T, rtol=1e-4, atol=1e-4)
+        alone = y.copy() if alone is None else alone
+        np.testing.assert_array_equal(y, alone[:rows])
 
 
 def test_linear_into_heads(isa: Isa) -> None:
@@ -197,6 +201,40 @@ def test_extreme_weights_and_activations_stay_exact(isa: Isa) -> None:
         y, target = output(4, N)
         compiled(Linear(FORMATS[form], N, K), isa)(tensor(packed.reshape(-1)), tensor(rows), target)
         np.testing.assert_allclose(y, x @ meaning.T, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "size", "form", "most"), [("Q5_0", 22, "q8_0", 0), ("Q4_K", 144, "q4_1", 5e-4)])
+def test_formats_rewritten_without_widening(kind: str, size: int, form: str, most: float) -> None:
+    rng = np.random.default_rng(3)
+    block = rng.integers(0, 256, (16, 2, size), dtype=np.uint8)
+    block[:, :, :2] = rng.uniform(0.001, 0.1, (16, 2, 1)).astype(np.float16).view(np.uint8)
+    if kind == "Q4_K":
+        block[:, :, 2:4] = rng.uniform(0.001, 0.1, (16, 2, 1)).astype(np.float16).view(np.uint8)
+    raw = block.reshape(16, -1)
+    assert packed_format({kind}) == form
+    columns = decode(raw, kind).shape[1]
+    packed = np.zeros((2, columns // 32, FORMATS[form].block_bytes), np.uint8)
+    pack(raw, kind, form, packed)
+    y, target = output(16, columns)
+    table, ids = tensor(packed.reshape(-1)), tensor(np.arange(16, dtype=np.int32))
+    isa = INSTRUCTION_SETS["portable"]
+    compiled(Embed(FORMATS[form], 16, columns), isa)(table, ids, target)
+    expected = decode(raw, kind)
+    assert np.abs(y - expected).max() <= most * np.abs(expected).max() + 1e-6
+
+
+@pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0"])
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_values_that_are_no_numbers_are_refused(kind: str, value: float) -> None:
+    values = np.tile(np.arange(32, dtype=np.float32), (8, 1))
+    raw = bytearray(encode(values, kind)[0])
+    width = 4 if kind == "F32" else 2
+    as_kind = np.float32(value).view(np.uint32) >> 16 if kind == "BF16" else np.array(value, f"f{width}")
+    raw[:width] = as_kind.astype("<u2").tobytes() if kind == "BF16" else as_kind.tobytes()
+    form = NATIVE[kind]
+    packed = np.zeros((1, 1, FORMATS[form].block_bytes), np.uint8)
+    with pytest.raises(NotFiniteError):
+        pack(np.frombuffer(bytes(raw), np.uint8).reshape(8, -1), kind, form, packed)
 
 
 def test_padding_rows_are_zero() -> None:

@@ -35,6 +35,25 @@ def encode_q8_0(values: Floats) -> Bytes:
     return np.concatenate([scale.view(np.uint8), integers.view(np.uint8)], axis=-1).reshape(len(values), -1)
 
 
+def q5_0_to_q8_0(raw: Bytes) -> Bytes:
+    """The same values: 5-bit integers fit in eight bits, and the scale stays."""
+    block = _blocks(np.ascontiguousarray(raw), 22)
+    integers = (_nibbles(block[:, :, 6:]) + _fifth_bits(block[:, :, 2:6]) - 16).astype(np.int8)
+    return np.concatenate([block[:, :, :2], integers.view(np.uint8)], axis=-1).reshape(len(raw), -1)
+
+
+def q4_k_to_q4_1(raw: Bytes) -> Bytes:
+    """The same 4-bit integers; products of a block's scale and a run's scale are rounded to float16."""
+    block = _blocks(np.ascontiguousarray(raw), 144)
+    scales, minima = _k_scales(block[:, :, 4:16])
+    scale = (_half(block[:, :, :2]) * scales).astype(np.float16)
+    minimum = (-_half(block[:, :, 2:4]) * minima).astype(np.float16)
+    fields = np.stack([scale, minimum], axis=-1).view(np.uint8)
+    q = _k_nibbles(block[:, :, 16:])
+    packed = q[..., :16] | q[..., 16:] << 4
+    return np.concatenate([fields, packed], axis=-1).reshape(len(raw), -1)
+
+
 def _blocks(raw: Bytes, size: int) -> Bytes:
     return raw.reshape(len(raw), -1, size)
 
@@ -92,13 +111,13 @@ def _k_scales(packed: Bytes) -> tuple[Floats, Floats]:
     return scales.astype(np.float32), minima.astype(np.float32)
 
 
-def _k_nibbles(raw: Bytes) -> Floats:
+def _k_nibbles(raw: Bytes) -> Bytes:
     """128 bytes to [N, blocks, 8, 32]: each 32 bytes hold two runs of 32 columns."""
     pairs = raw.reshape(*raw.shape[:2], 4, 32)
-    return np.stack([pairs & 15, pairs >> 4], axis=3).reshape(*raw.shape[:2], 8, 32).astype(np.float32)
+    return np.stack([pairs & 15, pairs >> 4], axis=3).reshape(*raw.shape[:2], 8, 32)
 
 
-def _k_affine(block: Bytes, values: Floats) -> Floats:
+def _k_affine(block: Bytes, values: Bytes) -> Floats:
     scales, minima = _k_scales(block[:, :, 4:16])
     scale = (_half(block[:, :, :2]) * scales)[..., None]
     minimum = (_half(block[:, :, 2:4]) * minima)[..., None]
@@ -113,7 +132,7 @@ def _q4_k(raw: Bytes) -> Floats:
 def _q5_k(raw: Bytes) -> Floats:
     block = _blocks(raw, 176)
     high = block[:, :, 16:48, None] >> np.arange(8, dtype=np.uint8) & 1
-    return _k_affine(block, _k_nibbles(block[:, :, 48:]) + high.swapaxes(2, 3).astype(np.float32) * 16)
+    return _k_affine(block, _k_nibbles(block[:, :, 48:]) | high.swapaxes(2, 3).astype(np.uint8) << 4)
 
 
 def _q6_k(raw: Bytes) -> Floats:

@@ -43,7 +43,8 @@ class Target:
     cpu: str | None
 
     def description(self) -> dict[str, Any]:
-        return {"kind": "llvm", **({"mcpu": self.cpu} if self.cpu else {})}
+        features = [f"+{name}" for name in INSTRUCTION_SETS[self.instruction_set].features]
+        return {"kind": "llvm", **({"mcpu": self.cpu} if self.cpu else {}), **({"mattr": features} if features else {})}
 
 
 @dataclass(frozen=True)

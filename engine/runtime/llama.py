@@ -1,7 +1,7 @@
 """The llama architecture as a Relax module over the CPU kernels: one `step` for any mix of prefill and decode.
 
 Eight calls a layer: norm, fused projection, attention, conversion, output projection with residual, norm, gated unit,
-down projection with residual. Parameters are named by `parameter_names`, in the order in which the library takes them.
+down projection with residual. Parameters have the names of `ModelPlan.parameters`.
 """
 
 from __future__ import annotations

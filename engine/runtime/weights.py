@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ModelError
+from ..errors import ModelError, ModelFileError
 from .arena import Arena, as_tensor
 from .blocks import decode
 from .gguf import GgufFile, GgufTensor
 from .kernels.formats import FORMATS
-from .packing import BLOCK, GROUP, interleaved_heads, pack
+from .packing import BLOCK, GROUP, NotFiniteError, interleaved_heads, pack
 from .plan import Matrix, ModelPlan, Vector
 
 Bytes = npt.NDArray[np.uint8]
@@ -23,7 +23,7 @@ _STAGE = "load weights"
 
 
 def load_weights(file: GgufFile, plan: ModelPlan, names: Sequence[str], progress: Progress) -> list[Any]:
-    """The named parameters, in that order, as TVM tensors. Raises ModelError if memory does not suffice."""
+    """The named parameters, in that order, as TVM tensors. Raises ModelError for too little memory or wrong values."""
     parameters = plan.parameters()
     sizes = [_size(parameters[name]) for name in names]
     try:
@@ -61,15 +61,26 @@ def _pack_matrix(file: GgufFile, plan: ModelPlan, matrix: Matrix, memory: Bytes)
     if matrix.arrangement == "turns":
         turns = groups.reshape(-1, len(tensors), BLOCK // GROUP, *groups.shape[1:])
         for i, tensor in enumerate(tensors):
-            pack(tensor.data, tensor.type, matrix.format, turns[:, i])
+            _pack_tensor(file, tensor, tensor.data, matrix, turns[:, i])
         return
     start = 0
     for i, tensor in enumerate(tensors):
         rotated = matrix.arrangement == "heads" and i < 2  # queries and keys, not values
         data = _heads_in_halves(tensor, plan.config.head_dim) if rotated else tensor.data
         end = start + -(-len(data) // GROUP)
-        pack(data, tensor.type, matrix.format, groups[start:end])
+        _pack_tensor(file, tensor, data, matrix, groups[start:end])
         start = end
+
+
+def _pack_tensor(file: GgufFile, tensor: GgufTensor, data: Bytes, matrix: Matrix, out: Bytes) -> None:
+    try:
+        pack(data, tensor.type, matrix.format, out)
+    except NotFiniteError as error:
+        raise ModelFileError(
+            f"{file.path}: the tensor {tensor.name!r} has values that are no numbers",
+            path=file.path,
+            remedy="download or convert the file again",
+        ) from error
 
 
 def _heads_in_halves(tensor: GgufTensor, head_dim: int) -> Bytes:

@@ -30,6 +30,7 @@ class Isa(ABC):
 
     name: str
     page_dtype: str  # of KV pages and of what goes in and out of attention
+    features: tuple[str, ...]  # what LLVM must be told that the CPU has, whether it knows the CPU or not
 
     @abstractmethod
     def fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
@@ -80,6 +81,7 @@ class Avx2(Isa):
 
     name = "avx2"
     page_dtype = "float16"
+    features = ("avx2", "fma", "f16c")
 
     def fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
         return _intrinsic(_FLOATS, "llvm.fma", a, b, c)
@@ -119,6 +121,7 @@ class Portable(Isa):
 
     name = "portable"
     page_dtype = "float32"
+    features = ()
 
     def fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
         return a * b + c
@@ -195,19 +198,6 @@ def lanes_sum(value: Expr) -> Expr:
 
 def lanes_sum_int(value: Expr) -> Expr:
     return _intrinsic("int32", "llvm.vector.reduce.add", value)
-
-
-def transpose8(rows: Sequence[Expr], dtype: str) -> Expr:
-    """Eight vectors of eight lanes to one vector of 64: lane 8 * column + row."""
-    merged = list(rows)
-    lanes = LANES
-    while len(merged) > 1:
-        half = len(merged) // 2
-        lanes *= 2
-        merged = [
-            _intrinsic(f"{dtype}x{lanes}", "llvm.vector.interleave2", merged[i], merged[i + half]) for i in range(half)
-        ]
-    return merged[0]
 
 
 def _intrinsic(dtype: str, name: str, *arguments: Expr) -> Expr:

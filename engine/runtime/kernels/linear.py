@@ -1,7 +1,8 @@
 """Matrix products: activations [M, K] times packed weights [N, K] transposed.
 
-One row of activations is bound by reading the weights: it prefetches. Several rows share each unpacked block, four at a
-time, since more would not fit in the sixteen vector registers of AVX2.
+One row of activations is bound by reading the weights: it prefetches. Several rows share each unpacked block, four at
+a time, since more would not fit in the sixteen vector registers of AVX2. A row's arithmetic does not depend on which
+others share its block, so a batch gives bit for bit what each row gives alone.
 """
 
 from __future__ import annotations
@@ -12,12 +13,10 @@ from dataclasses import dataclass
 from tvm.tirx.script import builder as T
 
 from .activations import parameter, store_block
-from .builder import LANES, Buffer, Expr, PrimFunc, Registers, either, function, scratch, size, span, store, zeros
+from .builder import LANES, Buffer, Expr, PrimFunc, Registers, either, function, scratch, size, span, store, when, zeros
 from .formats import WeightFormat
 from .isa import Isa, narrow
 from .rows import BLOCK, Activation, Rows
-
-_ROWS_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -123,9 +122,11 @@ def _tiles(count: Expr, groups: int, tile: Callable[..., None]) -> None:
 
     def many() -> None:
         with T.parallel(groups) as group:
-            with T.serial(count // _ROWS_AT_ONCE) as four:
-                tile(group, [four * _ROWS_AT_ONCE + i for i in range(_ROWS_AT_ONCE)], alone=False)
-            with T.serial(count % _ROWS_AT_ONCE) as rest:
-                tile(group, [count // _ROWS_AT_ONCE * _ROWS_AT_ONCE + rest], alone=False)
+            with T.serial(count // 4) as four:
+                tile(group, [four * 4 + i for i in range(4)], alone=False)
+            with when(count % 4 >= 2):
+                tile(group, [count // 4 * 4 + i for i in range(2)], alone=False)
+            with when(count % 2 == 1):
+                tile(group, [count - 1], alone=False)
 
     either(count == 1, one, many)
