@@ -40,6 +40,7 @@ class Lexemes:
     """The rows of one compiler's lexemes, for one spelling and one whitespace mode."""
 
     def __init__(self, tables: Tables, *, spelling: Spelling = "natural", whitespace: Whitespace | None = None) -> None:
+        tables.warm()
         self.tables = tables
         self.spelling: Spelling = spelling
         self.whitespace = whitespace if whitespace is not None else Whitespace()

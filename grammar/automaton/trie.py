@@ -98,27 +98,38 @@ class WordRows:
         lone = np.zeros(size, np.bool_)
         lone[ends] = ~self._has_next[ends]
         lone[[node for node in shape.branches if lone[node]]] = False
+        in_bulk = simple | lone
         if self.base.rows is not None:
-            plain_nodes = np.zeros(size, np.bool_)
-        else:
-            plain_nodes = lone if self.spelling == "any" else simple | lone
-        complex_nodes = np.flatnonzero(~plain_nodes)
-        # one edge for each simple node and each end; the complex ones get theirs below
-        offset = tables.add_edges(size)
-        edges = slice(offset, offset + size)
+            in_bulk[:] = False
+        spelled = np.flatnonzero(simple & in_bulk) if self.spelling == "any" else np.empty(0, np.intp)
+        self._special = [(node, BACKSLASH) for node in spelled.tolist()]
+        # one edge for each simple node and each end, beside that of an escape; the complex nodes get theirs below
+        width = 2 if len(spelled) else 1
+        offset = tables.add_edges(size * width)
+        edges = slice(offset, offset + size * width, width)
         tables.edge_byte[edges] = np.where(lone, QUOTE, following)
         after = np.arange(self.first + 1, self.first + size + 1, dtype=np.int32) | self.marks.first
         after[ends] = [self._closing[node] for node in shape.ends]
         tables.edge_next[edges] = after
         form = tables.form[self.first : self.first + size]
         form[:, 0] = self.base.row + 1
-        form[:, 1] = (np.arange(offset, offset + size) << EDGE_SHIFT) | 1
-        plans = [(node, *self._edges(node)) for node in complex_nodes.tolist()]
-        self._first_special = first = tables.lazy_block(len(self._special), self._build_special)
-        for number, (node, byte) in enumerate(self._special):
-            self._annotate(first + number, node, byte)
+        form[:, 1] = (np.arange(offset, offset + size * width, width) << EDGE_SHIFT) | 1
+        plans = [(node, *self._edges(node)) for node in np.flatnonzero(~in_bulk).tolist()]
+        if not self._special:
+            first = 0
+        else:
+            self._first_special = first = tables.lazy_block(len(self._special), self._build_special)
+        if len(spelled):
+            form[spelled, 1] += 1
+            tables.edge_byte[offset + 2 * spelled + 1] = BACKSLASH
+            number = np.arange(first, first + len(spelled), dtype=np.int32)
+            tables.edge_next[offset + 2 * spelled + 1] = number | self.marks.first
+            # what may follow an escape here may follow the character it stands for
+            tables.reach[number] = tables.reach[self.first + spelled + 1]
+        for at in range(len(spelled), len(self._special)):
+            self._annotate(first + at, *self._special[at])
         for node, pairs, specials in plans:
-            flagged = [(byte, first + number | self.marks.first) for byte, number in specials]
+            flagged = [(byte, first + at | self.marks.first) for byte, at in specials]
             over(tables, self.node_row(node), self.base.of(node), pairs + flagged)
 
     def _children(self, node: int) -> list[int]:
