@@ -226,6 +226,22 @@ def test_a_bound_beside_an_enum_stays_a_counter() -> None:
     assert label_after(made.tables, at, '"greem"') is None
 
 
+def test_bounds_that_make_no_difference_are_dropped() -> None:
+    made = Lexemes(Tables())
+
+    def bounds(*parts: tuple[Language, int]) -> tuple[int, int]:
+        start = made.value(ValueSpec(strings=parts, all_tags=3))
+        return start.low, start.high
+
+    short, middle, long = Language(ANY.dfa, 0, 10), Language(ANY.dfa, 5, 50), Language(ANY.dfa, 51, 90)
+    letters = Language(pattern("^[a-z]*$").dfa, 0, 7)
+    assert bounds((short, 1), (middle, 1), (long, 1)) == (0, 90)
+    assert bounds((long, 2), (short, 2), (middle, 2)) == (0, 90)
+    assert bounds((short, 1), (middle, 1), (Language(ANY.dfa, 0, 50), 2)) == (0, 50)
+    assert bounds((letters, 1), (short, 3)) == (0, 10)
+    assert bounds((letters, 1), (short, 2)) == (0, BIG)
+
+
 def test_a_huge_bound_costs_no_rows() -> None:
     made = Lexemes(Tables())
     before = made.tables.counts

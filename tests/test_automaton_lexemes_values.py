@@ -13,7 +13,7 @@ from slipcast.grammar.automaton.lexemes import Lexemes
 from slipcast.grammar.automaton.specs import ValueSpec, Whitespace
 from slipcast.grammar.automaton.stepper import Configuration
 from slipcast.grammar.automaton.tables import Tables
-from slipcast.grammar.regular import ANY, NumberSpec, numbers
+from slipcast.grammar.regular import ANY, Language, NumberSpec, numbers, words
 
 MODES = ("bounded", "compact", "spaced", "pretty")
 
@@ -115,6 +115,8 @@ def test_literals_and_openings() -> None:
         MADE.value(ValueSpec(literals=(("7", 1),)))
     with pytest.raises(ValueError, match="nothing"):
         MADE.value(ValueSpec())
+    with pytest.raises(ValueError, match="nothing"):
+        MADE.value(ValueSpec(strings=((Language(words(["a"]).dfa, 2, None), 1), (Language(ANY.dfa, 3, 2), 1))))
 
 
 @given(st.text(alphabet=" \t\r\n", max_size=12))

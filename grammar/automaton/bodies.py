@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..regular.dfa import Dfa
-from ..regular.language import Language
+from ..regular.language import Language, union
 from ..regular.words import finite_words, words_dfa
 from .codes import BIG
 from .products import Part
@@ -40,8 +40,10 @@ class Bodies:
         self._choices: dict[tuple[tuple[tuple[str, int], ...], int], int] = {}
 
     def start(self, parts: Iterable[tuple[Language, int]], label_of: LabelOf) -> tuple[int, int, int]:
-        """The row after the opening quote, with the least and greatest length that the frame's counter must check."""
+        """The row after the opening quote (0: there is no word) and the bounds that the frame's counter must check."""
         given = _sorted(parts)
+        if not given.words and not given.languages:
+            return 0, 0, BIG
         low, high = 0, None
         # one bound for all is a counter beside the state; bounds that differ become states
         common = len(given.bounds) <= 1
@@ -109,7 +111,46 @@ def _sorted(parts: Iterable[tuple[Language, int]]) -> _Sorted:
             for word in listed:
                 if language.low <= len(word) <= high:
                     words[word] = words.get(word, 0) | tags
-    return _Sorted(words, languages)
+    return _Sorted(words, languages if len(languages) < 2 else _simplified(languages))
+
+
+def _simplified(languages: dict[Language, int]) -> dict[Language, int]:
+    """The same languages without those that make no difference: bounds that differ would cost a state a character."""
+    joined: list[tuple[Language, int]] = []
+    for language, tags in languages.items():
+        found = language
+        while True:
+            for index, (other, own) in enumerate(joined):
+                if own == tags and other.dfa is found.dfa and _touch(found, other):
+                    found = union(found, other)
+                    del joined[index]
+                    break
+            else:
+                break
+        joined.append((found, tags))
+    kept: dict[Language, int] = {}
+    for language, tags in joined:
+        kept[language] = kept.get(language, 0) | tags
+    for language, tags in list(kept.items()):
+        if any(
+            other is not language
+            and not tags & ~own
+            and other.dfa.universal(_start(other.dfa))
+            and _inside(language, other)
+            for other, own in kept.items()
+        ):
+            del kept[language]
+    return kept
+
+
+def _touch(a: Language, b: Language) -> bool:
+    first, second = (a, b) if a.low <= b.low else (b, a)
+    return first.high is None or second.low <= first.high + 1
+
+
+def _inside(inner: Language, outer: Language) -> bool:
+    """Whether the bounds of `inner` lie within those of `outer`."""
+    return inner.low >= outer.low and (outer.high is None or (inner.high is not None and inner.high <= outer.high))
 
 
 def _start(dfa: Dfa) -> int:

@@ -104,7 +104,8 @@ class Lexemes:
         low, high = 0, BIG
         if spec.strings:
             body, low, high = self.bodies.start(spec.strings, labels.of)
-            edges.append((0x22, body))
+            if body:
+                edges.append((0x22, body))
         if spec.literals:
             edges += self._literal_edges(spec.literals, labels)
         if spec.object:
