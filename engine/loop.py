@@ -131,7 +131,8 @@ class Loop:
         if not kept:
             return
         choices = [works[at[k]].choice for k in kept]
-        rows = logits[[at[k] for k in kept]]
+        # The array is ours: it is copied only where some of its rows are not drawn from.
+        rows = logits if len(kept) == len(works) and logits.flags.writeable else logits[[at[k] for k in kept]]
         outcome = self._chain.run(rows, choices, masks if masks is None else masks[kept])
         for i, choice in enumerate(choices):
             if choice.done:  # another choice of its request failed just now

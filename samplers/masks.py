@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 from .protocols import Logits, MaskRows
 
 WORD = 32
+# For each byte of a row, the highest value that each of its eight tokens may have: float32 [256, 8].
+_CEILINGS = np.where(
+    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), np.inf, -np.inf
+).astype(np.float32)
 
 
 def words(vocabulary: int) -> int:
@@ -26,13 +30,14 @@ def pack(tokens: Iterable[int], vocabulary: int) -> MaskRows:
 
 def unpack(rows: MaskRows, vocabulary: int) -> NDArray[np.bool_]:
     """Rows of bits, bool [..., V]."""
-    data = np.ascontiguousarray(rows).astype("<u4", copy=False).view(np.uint8)
-    return np.unpackbits(data, axis=-1, count=vocabulary, bitorder="little").view(np.bool_)
+    return np.unpackbits(_bytes(rows), axis=-1, count=vocabulary, bitorder="little").view(np.bool_)
 
 
 def apply(logits: Logits, rows: MaskRows) -> None:
     """Set `logits`, float32 [B, V], to -inf where `rows`, uint32 [B, W], has no bit."""
-    np.copyto(logits, np.float32(-np.inf), where=~unpack(rows, logits.shape[-1]))
+    # The minimum with a ceiling is a tenth of the time of a conditional copy.
+    ceilings = _CEILINGS.take(_bytes(rows), axis=0).reshape(len(rows), -1)
+    np.minimum(logits, ceilings[:, : logits.shape[1]], out=logits)
 
 
 def empty(rows: MaskRows) -> NDArray[np.bool_]:
@@ -45,3 +50,7 @@ def only(rows: MaskRows, among: MaskRows) -> NDArray[np.bool_]:
     """Bool [B]: rows with at least one bit, all of them within `among`, uint32 [W]."""
     outside: NDArray[np.bool_] = np.any(rows & ~among, axis=1)
     return np.logical_not(outside | empty(rows))
+
+
+def _bytes(rows: MaskRows) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(rows).astype("<u4", copy=False).view(np.uint8)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -95,8 +96,22 @@ class ToyModel:
     steps: int = 0
     batches: list[list[int]] = field(default_factory=list)
     max_rows: int = 10_000
+    _open: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._open.set()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No step is done while the block runs, so that what it submits is there together."""
+        self._open.clear()
+        try:
+            yield
+        finally:
+            self._open.set()
 
     def step(self, sequence_ids: Sequence[int], tokens: Sequence[Sequence[int]]) -> np.ndarray:
+        assert self._open.wait(60)
         self.steps += 1
         self.on_step(self.steps)
         self.batches.append([len(chunk) for chunk in tokens])

@@ -45,8 +45,9 @@ def mixed_requests() -> list[GenerationRequest]:
 
 def outputs(service, requests: list[GenerationRequest]) -> list[tuple[list[int], str]]:
     inboxes = [Inbox(r.params.n) for r in requests]
-    for r, inbox in zip(requests, inboxes, strict=True):
-        service.submit(r, inbox)
+    with service._parts.model.held():
+        for r, inbox in zip(requests, inboxes, strict=True):
+            service.submit(r, inbox)
     return [(inbox.wait().tokens(), inbox.finished().reason) for inbox in inboxes]
 
 
@@ -110,8 +111,9 @@ def test_prompts_are_cut_into_chunks_beside_decodes():
     parts.model.max_rows = 8
     with toy_service(parts) as service:
         first, second = Inbox(), Inbox()
-        service.submit(request("a", max_tokens=30, ignore_eos=True), first)
-        service.submit(request("p" * 50, max_tokens=3, ignore_eos=True), second)
+        with parts.model.held():
+            service.submit(request("a", max_tokens=30, ignore_eos=True), first)
+            service.submit(request("p" * 50, max_tokens=3, ignore_eos=True), second)
         first.wait(), second.wait()
     mixed = [batch for batch in parts.model.batches if 1 in batch and max(batch) > 1]
     assert len(mixed) >= 6  # the running request was never held up by the long prompt
@@ -231,8 +233,9 @@ def test_cancel():
         inbox, other = Inbox(2), Inbox()
         r = request("c", max_tokens=100, n=2, ignore_eos=True)
         parts.model.on_step = lambda step: service.cancel(r.id) if step == 10 else None
-        service.submit(r, inbox)
-        service.submit(request("o", max_tokens=40, ignore_eos=True), other)
+        with parts.model.held():
+            service.submit(r, inbox)
+            service.submit(request("o", max_tokens=40, ignore_eos=True), other)
         inbox.wait(), other.wait()
         assert [inbox.finished(i).reason for i in range(2)] == ["cancelled"] * 2
         assert 0 < inbox.finished(0).usage.completion_tokens < 20
@@ -242,12 +245,14 @@ def test_cancel():
 
 
 def test_cancel_in_the_line():
-    with toy_service(max_batch=1) as service:
+    parts = toy_parts()
+    with toy_service(parts, max_batch=1) as service:
         first, second = Inbox(), Inbox()
-        service.submit(request("f", max_tokens=60, ignore_eos=True), first)
         waiting = request("w")
-        service.submit(waiting, second)
-        service.cancel(waiting.id)
+        with parts.model.held():
+            service.submit(request("f", max_tokens=60, ignore_eos=True), first)
+            service.submit(waiting, second)
+            service.cancel(waiting.id)
         assert second.wait().finished().reason == "cancelled"
         assert first.wait().finished().reason == "length"
 
@@ -317,8 +322,9 @@ def test_a_fault_of_the_model_fails_the_batch_and_the_engine_goes_on(alone):
     parts.model.on_step = fail
     with toy_service(parts, max_batch=2) as service:
         inboxes = [Inbox() for _ in range(4)]
-        for inbox in inboxes:
-            service.submit(request("m", max_tokens=30, ignore_eos=True), inbox)
+        with parts.model.held():
+            for inbox in inboxes:
+                service.submit(request("m", max_tokens=30, ignore_eos=True), inbox)
         for inbox in inboxes[:2]:
             assert isinstance(inbox.wait().error(), ModelFault)
             assert "the chip is tired" in str(inbox.error()) and isinstance(inbox.error().__cause__, FloatingPointError)
@@ -379,13 +385,19 @@ def test_refusals(build, error, said):
 
 
 def test_full_line_and_closed_engine():
-    service = toy_service(max_waiting=1, max_batch=1)
+    parts = toy_parts()
+    service = toy_service(parts, max_waiting=1, max_batch=1)
     inboxes = [Inbox(), Inbox()]
-    for inbox in inboxes:
-        service.submit(request("a", max_tokens=100, ignore_eos=True), inbox)
-    with pytest.raises(BusyError):
-        service.submit(request("b"), Inbox())
-    service.close()
+    closing = threading.Thread(target=service.close)
+    with parts.model.held():
+        for inbox in inboxes:
+            service.submit(request("a", max_tokens=100, ignore_eos=True), inbox)
+        with pytest.raises(BusyError):
+            service.submit(request("b"), Inbox())
+        closing.start()
+        while not service._closed:
+            threading.Event().wait(0.001)
+    closing.join()
     service.close()
     assert all(isinstance(inbox.wait().error(), ClosedError) for inbox in inboxes)
     with pytest.raises(ClosedError):
