@@ -49,7 +49,7 @@ def test_dimensions_and_tokenizer(tiny: Tiny) -> None:
     config = read_config(file)
     assert (config.hidden, config.heads, config.kv_heads, config.head_dim, config.vocab_size) == (64, 4, 2, 16, 259)
     assert config.context_length == 160
-    spec = read_tokenizer(file)
+    spec = read_tokenizer(file, config)
     assert spec.model == "gpt2"
     assert len(spec.tokens) == 259
     assert (spec.eos_id, spec.bos_id, spec.add_bos, spec.chat_template) == (2, None, True, None)
@@ -119,7 +119,8 @@ def test_damage_never_escapes_as_another_error(tiny: Tiny, tmp_path: Path) -> No
             damaged[rng.randrange(6500)] = rng.choice([0, 1, 8, 9, 255, rng.randrange(256)])
         path.write_bytes(damaged)
         try:
-            plan_model(GgufFile(path))
+            file = GgufFile(path)
+            read_tokenizer(file, plan_model(file).config)
         except ModelError:
             refused += 1
     assert refused > 100
@@ -167,6 +168,27 @@ def test_models_that_do_not_fit_are_refused(
     with pytest.raises(error, match=says) as caught:
         plan_model(GgufFile(path))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"tokenizer.ggml.tokens": None}, "0 tokens, the model 259"),
+        ({"tokenizer.ggml.tokens": [f"t{i}" for i in range(260)]}, "260 tokens, the model 259"),
+        ({"tokenizer.ggml.tokens": 5}, "no list of str"),
+        ({"tokenizer.ggml.merges": "a b"}, "no list of str"),
+        ({"tokenizer.ggml.eos_token_id": 259}, "outside the vocabulary of 259"),
+        ({"tokenizer.ggml.bos_token_id": "x"}, "no int"),
+        ({"tokenizer.ggml.model": 1}, "no str"),
+        ({"tokenizer.chat_template": 1.5}, "no str"),
+        ({"tokenizer.ggml.add_bos_token": "yes"}, "no bool"),
+    ],
+)
+def test_tokenizers_that_do_not_fit_are_refused(changes: dict[str, object], says: str, tmp_path: Path) -> None:
+    file = GgufFile(rewrite(tmp_path / "other.gguf", metadata=changes))
+    config = read_config(file)
+    with pytest.raises(ModelFileError, match=says):
+        read_tokenizer(file, config)
 
 
 def test_known_types_have_sound_block_sizes() -> None:

@@ -138,6 +138,25 @@ def test_two_processes_compile_at_once(tiny: Tiny, tmp_path: Path) -> None:
     assert len(list((tmp_path / "libraries").iterdir())) == 1
 
 
+def test_the_number_of_threads_changes_no_bit(tiny: Tiny, tmp_path: Path) -> None:
+    program = (
+        "import sys, pathlib\n"
+        "from slipcast.engine.runtime import load_model\n"
+        "m = load_model(pathlib.Path(sys.argv[1]), max_batch=2, prefill_chunk=64, threads=int(sys.argv[2]))\n"
+        "m.kv.add(0); m.kv.add(1)\n"
+        "rows = [m.step([0, 1], [list(range(40)), [3]]), m.step([1, 0], [[5], [6]])]\n"
+        "import numpy; print(numpy.concatenate(rows).tobytes().hex())\n"
+    )
+    environment = {**os.environ, "SLIPCAST_CACHE": str(tmp_path)}
+    outputs = []
+    for threads in ("1", "2", "3"):
+        command = [sys.executable, "-W", "ignore", "-c", program, str(tiny.path), threads]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+        outputs.append(done.stdout)
+    assert len(outputs[0]) > 1000
+    assert outputs[0] == outputs[1] == outputs[2]
+
+
 def test_the_runtime_is_imported_without_the_compiler() -> None:
     program = "import sys, slipcast.engine.runtime as r; r.resolve_model, r.load_model; print('tvm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/", check=True)

@@ -1,14 +1,17 @@
-"""One aligned block of memory for all weights, in huge pages where the system has them."""
+"""Aligned blocks of memory for weights and pages, in huge pages where the system has them."""
 
 from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tvm_ffi import from_dlpack
+
+from ..errors import ModelError
 
 _ALIGNMENT = 128  # kernels assume 64
 _HUGE_PAGE = 2 << 20
@@ -17,11 +20,15 @@ _HUGE_PAGE = 2 << 20
 class Arena:
     """Hands out zeroed uint8 arrays from one anonymous mapping; the arrays keep it alive."""
 
-    def __init__(self, sizes: Sequence[int]) -> None:
-        """Room for arrays of these sizes, in bytes. The tail is padding that kernels may prefetch from."""
+    def __init__(self, sizes: Sequence[int], purpose: str) -> None:
+        """Room for arrays of these sizes, in bytes, and padding behind them. Raises ModelError if there is none."""
         total = sum(_aligned(size) for size in sizes) + _HUGE_PAGE
-        memory = mmap.mmap(-1, total)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
+        try:
+            memory = mmap.mmap(-1, total)
+        except (OSError, OverflowError, MemoryError) as error:
+            message = f"the system gives no {total >> 20} MB of memory for {purpose}"
+            raise ModelError(message, remedy="use a smaller model, batch or context") from error
+        with suppress(OSError, AttributeError):  # not every system has huge pages
             memory.madvise(mmap.MADV_HUGEPAGE)
         self._bytes: npt.NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
         self._next = -self._bytes.ctypes.data % _HUGE_PAGE if total > 4 * _HUGE_PAGE else 0

@@ -132,7 +132,8 @@ def _q4_k(raw: Bytes) -> Floats:
 def _q5_k(raw: Bytes) -> Floats:
     block = _blocks(raw, 176)
     high = block[:, :, 16:48, None] >> np.arange(8, dtype=np.uint8) & 1
-    return _k_affine(block, _k_nibbles(block[:, :, 48:]) | high.swapaxes(2, 3).astype(np.uint8) << 4)
+    fifth: Bytes = (high.swapaxes(2, 3) << 4).astype(np.uint8)
+    return _k_affine(block, _k_nibbles(block[:, :, 48:]) | fifth)
 
 
 def _q6_k(raw: Bytes) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import ModelFileError, UnsupportedModelError
 from .gguf import GgufFile
@@ -57,6 +57,7 @@ class TokenizerSpec:
     chat_template: str | None
 
 
+_T = TypeVar("_T")
 _AGAIN = "download or convert the file again"
 
 
@@ -92,28 +93,28 @@ def read_config(file: GgufFile) -> ModelConfig:
     return config
 
 
-def read_tokenizer(file: GgufFile) -> TokenizerSpec:
-    """The tokenizer's metadata. Raises ModelFileError if the file has no vocabulary."""
-    get = file.metadata.get
-    tokens = get("tokenizer.ggml.tokens")
-    if not isinstance(tokens, tuple):
-        raise ModelFileError(f"{file.path}: the file holds no tokenizer", path=file.path, remedy=_AGAIN)
-    model = str(get("tokenizer.ggml.model", "gpt2"))
-    pre = get("tokenizer.ggml.pre")
+def read_tokenizer(file: GgufFile, config: ModelConfig) -> TokenizerSpec:
+    """The tokenizer's metadata. Raises ModelFileError if there is none, or one that does not fit the model."""
+    values = _Values(file.path, file.metadata)
+    tokens = values.list("tokenizer.ggml.tokens", str)
+    if not 0 < len(tokens) <= config.vocab_size:
+        raise values.fail(f"the tokenizer has {len(tokens)} tokens, the model {config.vocab_size}")
+    model = values.optional("tokenizer.ggml.model", str) or "gpt2"
+    spaced = model == "llama"
     return TokenizerSpec(
         model=model,
-        pre=None if pre is None else str(pre),
+        pre=values.optional("tokenizer.ggml.pre", str),
         tokens=tokens,
-        token_types=tuple(get("tokenizer.ggml.token_type", ())),
-        scores=tuple(get("tokenizer.ggml.scores", ())),
-        merges=tuple(get("tokenizer.ggml.merges", ())),
-        bos_id=get("tokenizer.ggml.bos_token_id"),
-        eos_id=get("tokenizer.ggml.eos_token_id"),
-        unknown_id=get("tokenizer.ggml.unknown_token_id"),
-        padding_id=get("tokenizer.ggml.padding_token_id"),
-        add_bos=bool(get("tokenizer.ggml.add_bos_token", model == "llama")),
-        add_space_prefix=bool(get("tokenizer.ggml.add_space_prefix", model == "llama")),
-        chat_template=get("tokenizer.chat_template"),
+        token_types=values.list("tokenizer.ggml.token_type", int),
+        scores=values.list("tokenizer.ggml.scores", float),
+        merges=values.list("tokenizer.ggml.merges", str),
+        bos_id=values.token("bos", len(tokens)),
+        eos_id=values.token("eos", len(tokens)),
+        unknown_id=values.token("unknown", len(tokens)),
+        padding_id=values.token("padding", len(tokens)),
+        add_bos=values.flag("tokenizer.ggml.add_bos_token", default=spaced),
+        add_space_prefix=values.flag("tokenizer.ggml.add_space_prefix", default=spaced),
+        chat_template=values.optional("tokenizer.chat_template", str),
     )
 
 
@@ -142,6 +143,30 @@ class _Values:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
             raise self.fail(f"the metadata's {key!r} is {value!r}, not a positive number")
         return float(value)
+
+    def optional(self, key: str, kind: type[_T]) -> _T | None:
+        value = self.metadata.get(key)
+        if value is not None and not isinstance(value, kind):
+            raise self.fail(f"the metadata's {key!r} is no {kind.__name__}")
+        return value
+
+    def list(self, key: str, kind: type[_T]) -> tuple[_T, ...]:
+        """An array of one type, () where there is none. GGUF's arrays are homogeneous: the first item tells."""
+        value = self.metadata.get(key, ())
+        if not isinstance(value, tuple) or (value and not isinstance(value[0], kind)):
+            raise self.fail(f"the metadata's {key!r} is no list of {kind.__name__}")
+        return value
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        value = self.optional(key, bool)
+        return default if value is None else value
+
+    def token(self, role: str, count: int) -> int | None:
+        key = f"tokenizer.ggml.{role}_token_id"
+        value = self.optional(key, int)
+        if value is not None and not 0 <= value < count:
+            raise self.fail(f"the metadata's {key!r} is {value}, outside the vocabulary of {count}")
+        return value
 
 
 def _rope_scale(values: _Values) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, ModelError
+from .config import read_tokenizer
 from .cpu import LoadSample, available_memory, free_threads, instruction_set
 from .gguf import GgufFile
 from .paths import cache_folder
@@ -38,9 +39,9 @@ def load_model(
 
     `max_batch` sequences and `prefill_chunk` tokens fit in a step, `max_context` tokens in a sequence (None: what the
     model was made for; more is cut to that). The KV cache holds `kv_tokens` tokens (None: `max_batch` full sequences),
-    or as many as half of the available memory takes. `threads` None takes the cores that are free while loading, unless
-    TVM_NUM_THREADS says otherwise; TVM fixes the number at the first step of the process. `progress(stage, share)`
-    hears of slow stages.
+    or as many as half of the available memory takes; no sequence is longer. `threads` None takes the cores that are
+    free while loading, unless TVM_NUM_THREADS says otherwise; TVM fixes the number at the first step of the process.
+    `progress(stage, share)` hears of slow stages.
 
     Raises ModelError (a file that is missing, damaged or not supported, too little memory, a failed compilation) and
     ConfigError (a size below 1).
@@ -56,7 +57,9 @@ def load_model(
     report = progress or _silent
     file = GgufFile(Path(path))
     plan = plan_model(file)
+    tokenizer = read_tokenizer(file, plan.config)
     # Importing TVM takes seconds: a wrong file is refused before.
+    from .kernels.attention import PAGE
     from .kernels.isa import INSTRUCTION_SETS
     from .library import host_target, open_library
     from .model import LoadedModel
@@ -76,8 +79,8 @@ def load_model(
     elif _THREADS not in os.environ:
         os.environ[_THREADS] = str(free_threads(since))
     return LoadedModel(
-        file, plan.config, library.machine, weights, max_batch=max_batch, max_context=context,
-        prefill_chunk=prefill_chunk, pages=pages, page_dtype=page_dtype,
+        plan.config, file.metadata, tokenizer, library.machine, weights, max_batch=max_batch,
+        max_context=min(context, pages * PAGE), prefill_chunk=prefill_chunk, pages=pages, page_dtype=page_dtype,
     )  # fmt: skip
 
 

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from ..errors import ModelFault, StepError
 from .arena import Arena, aligned_copy, as_tensor
-from .config import ModelConfig, TokenizerSpec, read_tokenizer
-from .gguf import GgufFile
+from .config import ModelConfig, TokenizerSpec
 from .kernels.attention import page_shape
 from .kv import KVCache
 from .library import last_line
@@ -28,12 +27,12 @@ class LoadedModel:
     """
 
     def __init__(
-        self, file: GgufFile, config: ModelConfig, machine: Any, weights: Sequence[Any], *, max_batch: int,
-        max_context: int, prefill_chunk: int, pages: int, page_dtype: str,
+        self, config: ModelConfig, metadata: Mapping[str, Any], tokenizer_spec: TokenizerSpec, machine: Any,
+        weights: Sequence[Any], *, max_batch: int, max_context: int, prefill_chunk: int, pages: int, page_dtype: str,
     ) -> None:  # fmt: skip
         self.config = config
-        self.metadata: Mapping[str, Any] = file.metadata
-        self.tokenizer_spec: TokenizerSpec = read_tokenizer(file)
+        self.metadata = metadata
+        self.tokenizer_spec = tokenizer_spec
         self.max_batch = max_batch
         self.max_context = max_context
         self.prefill_chunk = prefill_chunk
@@ -96,5 +95,5 @@ def _pages(config: ModelConfig, count: int, dtype: np.dtype[Any]) -> list[npt.ND
     """The pages of each layer. The system gives the memory as pages are first written."""
     shape = page_shape(count, config.kv_heads, config.head_dim)
     size = int(np.prod(shape)) * dtype.itemsize
-    arena = Arena([size] * config.layers)
+    arena = Arena([size] * config.layers, "the KV cache")
     return [arena.take(size).view(dtype).reshape(shape) for _ in range(config.layers)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ModelError, ModelFileError
+from ..errors import ModelFileError
 from .arena import Arena, as_tensor
 from .blocks import decode
 from .gguf import GgufFile, GgufTensor
@@ -26,12 +26,7 @@ def load_weights(file: GgufFile, plan: ModelPlan, names: Sequence[str], progress
     """The named parameters, in that order, as TVM tensors. Raises ModelError for too little memory or wrong values."""
     parameters = plan.parameters()
     sizes = [_size(parameters[name]) for name in names]
-    try:
-        arena = Arena(sizes)
-    except (MemoryError, OSError) as error:
-        raise ModelError(
-            f"{file.path}: no memory for {sum(sizes) >> 20} MB of weights", path=file.path, remedy="use a smaller model"
-        ) from error
+    arena = Arena(sizes, "the weights")
     tensors = []
     for done, (name, size) in enumerate(zip(names, sizes, strict=True)):
         progress(_STAGE, done / len(names))
