@@ -316,7 +316,7 @@ def walk_kernel() -> Any:
                 from_row: T.int32 = row
                 from_other: T.int32 = other
                 if node == 0:
-                    if accept[row] == 0 and accept[other] == 0:
+                    if (accept[row] == 0 and accept[other] == 0) or (mode & walkcodes.OWN_BYTES) != 0:
                         if form[row, 0] == codes.DENSE:
                             if other == 0:
                                 style = _LIVE

@@ -113,20 +113,18 @@ class TokenLevel:
 
 
 class Matcher:
-    """Follows one text through a grammar, token by token. Not for two threads at once; fork it instead."""
+    """Follows one text through a grammar, token by token. Not for two threads at once; fork it instead.
 
-    __slots__ = ("_automaton", "_history", "_level", "_state")
+    `level` is the token level that it belongs to: matchers of one level can fill their masks at once.
+    """
+
+    __slots__ = ("_automaton", "_history", "_state", "level")
 
     def __init__(self, level: TokenLevel, automaton: Automaton, state: State, history: list[State]) -> None:
-        self._level = level
+        self.level = level
         self._automaton = automaton
         self._state = state
         self._history = history
-
-    @property
-    def level(self) -> TokenLevel:
-        """The token level that the matcher belongs to: matchers of one level can fill their masks at once."""
-        return self._level
 
     def fill_mask(self, row: MaskRow) -> None:
         """Writes the tokens that `accept` would take: int32 or uint32 [ceil(size / 32)], bit = id, little end first.
@@ -134,14 +132,14 @@ class Matcher:
         Padding beyond the vocabulary is never set, and nothing at all once the text has ended.
         Raises MatcherError if `row` has another shape or dtype.
         """
-        self._level._write(self._state, row)
+        self.level._write(self._state, row)
 
     def accept(self, token: int) -> bool:
         """Moves on by a token, an id of the end once the text is complete. A refusal changes nothing."""
         state = self._state
         following = state.successors.get(token)
         if following is None:
-            following = self._level._after(state, token)
+            following = self.level._after(state, token)
             if following is None:
                 return False
         self._history.append(state)
@@ -162,26 +160,26 @@ class Matcher:
 
     def fork(self) -> Matcher:
         """An independent matcher at the same place, with the same history."""
-        return Matcher(self._level, self._automaton, self._state, self._history.copy())
+        return Matcher(self.level, self._automaton, self._state, self._history.copy())
 
     def is_accepting(self) -> bool:
         """Whether the text may end here (a token of the end would be taken)."""
         known = self._state.accepting
         if known is None:
-            with self._level._lock:
-                known = self._level._states.accepting(self._state)
+            with self.level._lock:
+                known = self.level._states.accepting(self._state)
         return known
 
     def is_terminated(self) -> bool:
         """Whether the end was accepted."""
-        return self._state is self._level._states.terminated
+        return self._state is self.level._states.terminated
 
     def forced(self) -> bytes:
         """The bytes that every continuation begins with; b"" where there is a choice, the end included."""
         if self.is_terminated():
             return b""
-        with self._level._lock:
-            return self._level._states.stepper.forced(self._state.configuration, FORCED_LIMIT)
+        with self.level._lock:
+            return self.level._states.stepper.forced(self._state.configuration, FORCED_LIMIT)
 
     def closing(self) -> tuple[int, ...]:
         """Tokens of a shortest way to where the text may end: accepted in this order they all are taken.
@@ -190,9 +188,9 @@ class Matcher:
         """
         if self.is_terminated() or self.is_accepting():
             return ()
-        with self._level._lock:
+        with self.level._lock:
             data = self._automaton.completion(self._state.configuration)
-        tokens = self._level.vocabulary.tokenize(data)
+        tokens = self.level.vocabulary.tokenize(data)
         if tokens is None:
             raise MatcherError(f"no tokens of the vocabulary spell the way out {data!r}")
         return tuple(tokens)

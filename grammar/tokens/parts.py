@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from ..automaton.codes import BIG, COUNT, NEVER_LOOPS, ROW_MASK, STRING_LOOPS, byte_class
 from ..automaton.tables import Tables
-from .rows import EMPTY, NONE, PLAIN_TOKENS, MaskRows
+from .rows import EMPTY, NONE, PLAIN_TOKENS, BaseRow, MaskRows, set_bits
 from .trie import DEPTH_MASK, DEPTH_SHIFT, END_SHIFT, PLAIN, build_trie
 from .vocabulary import Vocabulary
-from .walkcodes import AFTER_LOW, BEFORE, BELOW, CONTEXT_FREE, COSTS, COUNTED, KIND, NODE, PLACE, PLAIN_BASE
-from .walker import BoundTrie, Walker, bind
+from .walkcodes import AFTER_LOW, BEFORE, BELOW, CONTEXT_FREE, COSTS, COUNTED, KIND, NODE, OWN_BYTES, PLACE, PLAIN_BASE
+from .walker import BoundTrie, Walk, Walker, bind
 
 _MANY_TOKENS: Final = 30_000
 """Beyond so many tokens below its exits a part keeps no tries of what remains: building them would cost more."""
@@ -31,18 +31,11 @@ _NEVER: Final = np.iinfo(np.int32).max
 _PLAIN_LOOPS: Final = STRING_LOOPS & (1 << 96) - 1
 
 
-class BaseRow:
-    """A mask row that sparse masks build on. `table_row` is NONE once the row was given to another."""
-
-    __slots__ = ("__weakref__", "table_row")
-
-    def __init__(self) -> None:
-        self.table_row = NONE
-
-
 @dataclass
 class Part:
     """The context-free part of a wide row's masks.
+
+    Where the row's lexeme may have ended already, what follows that end is not in it.
 
     base      the tokens that stay inside the lexeme
     folded    the same and the tokens that end with the lexeme, where all its ends have one label
@@ -107,7 +100,7 @@ class Parts:
             row[:] = self._rows.table[part.base.table_row]
             assert part.remains is not None
             trie = part.remains[0][1].trie
-            _set_bits(row, trie.order[: trie.first[1]])
+            set_bits(row, trie.order[: trie.first[1]])
         self._rows.used[known.table_row] = 1
         return known
 
@@ -116,7 +109,7 @@ class Parts:
         tables.build_row(row)
         plain = self._is_plain(row)
         free = plain and bounded and self._is_free(row)
-        mode = CONTEXT_FREE
+        mode = CONTEXT_FREE | (OWN_BYTES if tables.accept[row] else 0)
         if bounded:
             mode |= COSTS
             plain = free
@@ -127,7 +120,7 @@ class Parts:
         walker.begin(PLAIN_TOKENS if plain else EMPTY, mode, free_row=row if free else 0)
         tables.allow[0] = allow
         try:
-            walker.walk(walker.main, [(0, BELOW, 0, row, 0, 0)], 0, 0, last=True)
+            walker.walk(Walk(walker.main, [(0, BELOW, 0, row, 0, 0)]), last=True)
         finally:
             tables.allow[0] = -1
         exits = walker.exits()
@@ -216,14 +209,10 @@ class Parts:
         plain = np.repeat(trie.nodes & PLAIN != 0, counts)
         row = self._rows.table[PLAIN_TOKENS]
         row[:] = 0
-        _set_bits(row, trie.order[plain])
+        set_bits(row, trie.order[plain])
 
     def _pack(self, row: int, allowed: npt.NDArray[np.bool_]) -> None:
         packed = np.packbits(allowed, bitorder="little")
         mask = self._rows.table[row].view(np.uint8)
         mask[: len(packed)] = packed
         mask[len(packed) :] = 0
-
-
-def _set_bits(row: npt.NDArray[np.int32], tokens: npt.NDArray[np.int32]) -> None:
-    np.bitwise_or.at(row.view(np.uint32), tokens >> 5, np.left_shift(np.uint32(1), (tokens & 31).astype(np.uint32)))

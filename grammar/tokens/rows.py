@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..automaton.memory import reserve
+from ..automaton.memory import reserve, touch
 
 NONE: Final = -1
 EMPTY: Final = 0
@@ -20,12 +20,22 @@ PLAIN_TOKENS: Final = 1
 """The row of all plain tokens, see `trie.PLAIN`."""
 
 _MIN_ROWS: Final = 64
+_CHUNK: Final = 128
 
 
 class Owner(Protocol):
     """What a row was made for."""
 
     table_row: int
+
+
+class BaseRow:
+    """A mask row that sparse masks build on. `table_row` is NONE once the row was given to another."""
+
+    __slots__ = ("__weakref__", "table_row")
+
+    def __init__(self) -> None:
+        self.table_row = NONE
 
 
 class MaskRows:
@@ -39,7 +49,9 @@ class MaskRows:
         """Room for about `budget` bytes of rows, but at least 64 rows; the system gives memory as it is touched."""
         self.words = words
         self.capacity = max(budget // (4 * words), _MIN_ROWS)
-        self.table: npt.NDArray[np.int32] = reserve(self.capacity * words, np.int32, huge=True).reshape(-1, words)
+        self._memory: npt.NDArray[np.int32] = reserve(self.capacity * words, np.int32)
+        self._resident = 0
+        self.table: npt.NDArray[np.int32] = self._memory.reshape(self.capacity, words)
         self.used = np.zeros(self.capacity, np.uint8)
         self._owners: list[Owner | None] = [None, None]
         self._free: list[int] = []
@@ -61,6 +73,8 @@ class MaskRows:
         elif len(self._owners) < self.capacity:
             row = len(self._owners)
             self._owners.append(None)
+            if row >= self._resident:
+                self._touch()
         else:
             self._sweep()
             row = self._free.pop()
@@ -77,6 +91,11 @@ class MaskRows:
             self._free.append(row)
             owner.table_row = NONE
 
+    def _touch(self) -> None:
+        """Makes the next rows resident: a first write to each of their pages would cost as much as a mask."""
+        first, self._resident = len(self._owners) - 1, min(self._resident + _CHUNK, self.capacity)
+        touch(self._memory, first * self.words, self._resident * self.words)
+
     def _sweep(self) -> None:
         idle = np.flatnonzero(self.used[2:] == 0) + 2
         if not len(idle):
@@ -88,3 +107,8 @@ class MaskRows:
                 owner.table_row = NONE
                 self._owners[row] = None
                 self._free.append(row)
+
+
+def set_bits(row: npt.NDArray[np.int32], tokens: npt.NDArray[np.int32]) -> None:
+    """Sets the bits of tokens in a mask row."""
+    np.bitwise_or.at(row.view(np.uint32), tokens >> 5, np.left_shift(np.uint32(1), (tokens & 31).astype(np.uint32)))

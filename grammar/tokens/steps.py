@@ -5,8 +5,6 @@ The count of a frame without upper bound stops at its lower one, so that long te
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 from ..automaton.codes import (
     BIG,
     CHECK_LOW,
@@ -19,6 +17,7 @@ from ..automaton.codes import (
 )
 from ..automaton.stepper import Configuration, ends, follow, reaches
 from ..automaton.tables import Tables
+from .walker import view
 
 _CHECKED = COUNT | NEED | REACH | REACH_WIDE
 
@@ -28,12 +27,12 @@ class Stepper:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self._rows, self._form = _view(tables.rows), _view(tables.form)
-        self._accept, self._need, self._allow = _view(tables.accept), _view(tables.need), _view(tables.allow)
-        self._reach = _view(tables.reach)
-        self._low, self._high, self._scopes = _view(tables.low), _view(tables.high), _view(tables.scopes)
-        self._base, self._capacity = _view(tables.base), _view(tables.capacity)
-        self._next_row, self._next_frame = _view(tables.next_row), _view(tables.next_frame)
+        self._rows, self._form = view(tables.rows), view(tables.form)
+        self._accept, self._need, self._allow = view(tables.accept), view(tables.need), view(tables.allow)
+        self._reach = view(tables.reach)
+        self._low, self._high, self._scopes = view(tables.low), view(tables.high), view(tables.scopes)
+        self._base, self._capacity = view(tables.base), view(tables.capacity)
+        self._next_row, self._next_frame = view(tables.next_row), view(tables.next_frame)
 
     def run(self, start: Configuration, data: bytes) -> Configuration | None:
         """The configuration after `data`; None if a byte is refused."""
@@ -115,6 +114,3 @@ def _append(texts: tuple[bytes, ...], byte: int) -> tuple[bytes, ...]:
     last = bytes((byte,))
     return tuple([text + last for text in texts])
 
-
-def _view(array: Any) -> memoryview[int]:
-    return cast("memoryview[int]", memoryview(array.reshape(-1)))

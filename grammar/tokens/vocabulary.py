@@ -19,7 +19,11 @@ from .trie import BYTE_MASK, END_SHIFT, MAX_DEPTH, Trie, aligned, build_trie
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_FORMAT: Final = b"slipcast vocabulary 1"
+_FORMAT: Final = b"slipcast vocabulary 2"
+_TRIE: Final = "trie_"
+_STRIPPED: Final = "stripped_"
+WHITE: Final = b" \t\n\r"
+"""What JSON has for white space."""
 
 
 class Vocabulary:
@@ -29,6 +33,7 @@ class Vocabulary:
     eos_ids  ids that may end a text once the grammar accepts
     size     number of ids including padding, the width of the model's logits; a mask has `words` 32-bit words
     trie     the byte trie over `tokens`
+    stripped the trie over those with at most one leading white-space character, without it
     """
 
     def __init__(
@@ -40,7 +45,7 @@ class Vocabulary:
         Raises VocabularyError if no token is text, an end is out of range, or `size` is below `len(tokens)`.
         """
         checked = _check(tokens, eos_ids, size)
-        self._setup(checked, tuple(eos_ids), _content_key(checked, eos_ids), None)
+        self._setup(checked, tuple(eos_ids), _content_key(checked, eos_ids), _build(checked), _build_stripped(checked))
 
     @classmethod
     def from_tokenizer(
@@ -64,19 +69,22 @@ class Vocabulary:
         restored = None if stored is None else _restore(stored)
         if restored is not None:
             vocabulary = cls.__new__(cls)
-            vocabulary._setup(restored[0], tuple(eos_ids), key, restored[1])
+            vocabulary._setup(restored[0], tuple(eos_ids), key, restored[1], restored[2])
             return vocabulary
         vocabulary = cls(read_tokens(_parse(text) if description is None else description), eos_ids, size)
         save_arrays(path, _store(vocabulary))
         return vocabulary
 
-    def _setup(self, tokens: tuple[bytes | None, ...], eos_ids: tuple[int, ...], key: str, trie: Trie | None) -> None:
+    def _setup(
+        self, tokens: tuple[bytes | None, ...], eos_ids: tuple[int, ...], key: str, trie: Trie, stripped: Trie
+    ) -> None:
         self.tokens = tokens
         self.eos_ids = eos_ids
         self.size = len(tokens)
         self.words = (self.size + 31) // 32
         self.key = key
-        self.trie = trie if trie is not None else _build(tokens)
+        self.trie = trie
+        self.stripped = stripped
 
     def __len__(self) -> int:
         return self.size
@@ -164,32 +172,49 @@ def _build(tokens: Sequence[bytes | None]) -> Trie:
     return build_trie([token for token in tokens if token], ids)
 
 
+def split_white(token: bytes) -> tuple[int, bytes]:
+    """How many white-space characters a token begins with, and the rest."""
+    rest = token.lstrip(WHITE)
+    return len(token) - len(rest), rest
+
+
+def _build_stripped(tokens: Sequence[bytes | None]) -> Trie:
+    rests: list[bytes] = []
+    ids: list[int] = []
+    for number, token in enumerate(tokens):
+        if token:
+            if token[0] in WHITE:
+                length, token = split_white(token)
+                if length > 1:
+                    continue
+            rests.append(token)
+            ids.append(number)
+    return build_trie(rests, ids)
+
+
 def _store(vocabulary: Vocabulary) -> dict[str, npt.NDArray[Any]]:
     text = np.frombuffer(b"".join([token for token in vocabulary.tokens if token]), np.uint8)
-    return {"text": text, "token_lengths": _lengths(vocabulary.tokens), **vocabulary.trie.arrays()}
+    arrays = {"text": text, "token_lengths": _lengths(vocabulary.tokens)}
+    for prefix, trie in ((_TRIE, vocabulary.trie), (_STRIPPED, vocabulary.stripped)):
+        arrays |= {prefix + name: array for name, array in trie.arrays().items()}
+    return arrays
 
 
-def _restore(stored: dict[str, npt.NDArray[Any]]) -> tuple[tuple[bytes | None, ...], Trie] | None:
-    trie = _restore_trie(stored)
-    if trie is None or not {"text", "token_lengths"} <= stored.keys():
+def _restore(stored: dict[str, npt.NDArray[Any]]) -> tuple[tuple[bytes | None, ...], Trie, Trie] | None:
+    try:
+        text, lengths = stored["text"].tobytes(), stored["token_lengths"]
+        tries = [
+            Trie(**{name: aligned(stored[prefix + name]) for name in Trie.__dataclass_fields__})
+            for prefix in (_TRIE, _STRIPPED)
+        ]
+    except KeyError:  # written by something else
         return None
-    text = stored["text"].tobytes()
-    lengths = stored["token_lengths"]
     ends = np.cumsum(np.maximum(lengths, 0))
-    if len(text) != (int(ends[-1]) if len(ends) else 0):
-        return None
     tokens = tuple(
         None if length < 0 else text[end - length : end]
         for length, end in zip(lengths.tolist(), ends.tolist(), strict=True)
     )
-    return tokens, trie
-
-
-def _restore_trie(stored: dict[str, npt.NDArray[Any]]) -> Trie | None:
-    try:
-        return Trie(**{name: aligned(stored[name]) for name in Trie.__dataclass_fields__})
-    except KeyError:
-        return None
+    return tokens, tries[0], tries[1]
 
 
 def _tokenizer_text(source: Tokenizer | str | Path) -> tuple[bytes, Path | None]:

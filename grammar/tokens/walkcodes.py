@@ -47,3 +47,5 @@ COSTS: Final = 16
 STACK_ROWS: Final = DEPTH_MASK + 2
 MAX_WORDS: Final = (1 << 30) - 1
 """Of a wide `allow`, how many words there are; the bit above says whether unclaimed keys may come."""
+OWN_BYTES: Final = 32
+"""At the root take only what the row itself reads, not what may come after a lexeme that could have ended before."""

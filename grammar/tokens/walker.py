@@ -43,6 +43,17 @@ class BoundTrie:
     tensors: tuple[Any, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """One walk over a trie: from where, what completes items without a frame, and bits of `walkcodes` besides."""
+
+    trie: BoundTrie
+    items: Sequence[Item] | Int32s
+    frame: int = 0
+    count: int = 0
+    mode: int = 0
+
+
 def bind(trie: Trie) -> BoundTrie:
     """The trie with its arrays seen as tensors, in the order of the kernel's parameters; nothing is copied."""
     arrays = (trie.nodes, trie.roots, trie.first, trie.order, trie.summary, trie.characters, trie.lengths)
@@ -71,8 +82,8 @@ class Walker:
         self._dependent = reserve(limit, np.int32)
         self.cost = reserve(size, np.int32)
         self._counters = reserve(COUNTERS, np.int32)
-        self._counter = _view(self._counters)
-        self._item_views = [_view(items) for items in self._items]
+        self._counter = view(self._counters)
+        self._item_cells = [view(items) for items in self._items]
         self._buffers = [tvm_ffi.from_dlpack(items) for items in self._items]
         arrays = (
             tables.rows, tables.form, tables.edge_byte, tables.edge_next, tables.accept, tables.need, tables.reach,
@@ -97,31 +108,29 @@ class Walker:
         self._mode = FIRST | mode
         self._free_row = free_row
 
-    def walk(
-        self, trie: BoundTrie, items: Sequence[Item] | Int32s, frame: int, count: int, *, last: bool = False
-    ) -> list[int]:
-        """Walks from `items`; afterwards none is pending. Returns tokens that depend on recorded text.
+    def walk(self, walk: Walk, *, last: bool) -> list[int]:
+        """Walks to the end, nothing pending. Returns tokens that depend on recorded text.
 
-        `frame` and `count` complete items without a frame. `last`: no more walks follow for this mask.
-        An exception of a handler or a row's builder leaves the walker ready for `begin`.
+        `last`: no more walks follow for this mask. An exception of a handler or a row's builder leaves the walker
+        ready for `begin`.
         """
-        counter = self._counter
+        counter, items, tensors = self._counter, walk.items, walk.trie.tensors
         here = 0
-        view = self._item_views[0]
+        view = self._item_cells[0]
         if len(items) == 1:
             for column, number in enumerate(items[0]):
                 view[column] = number
         else:
             self._items[0][: len(items)] = items
         pending = len(items)
-        ending = LAST if last else 0
+        ending = walk.mode | (LAST if last else 0)
         counter[DEPENDENT] = 0
         dependent: list[int] = []
         try:
             while True:
                 self._walk(
-                    *trie.tensors, *self._fixed, self._buffers[here], self._buffers[1 - here],
-                    pending, frame, count, self._base, self._mode | ending, self._free_row,
+                    *tensors, *self._fixed, self._buffers[here], self._buffers[1 - here],
+                    pending, walk.frame, walk.count, self._base, self._mode | ending, self._free_row,
                 )  # fmt: skip
                 self._mode &= ~FIRST
                 pending = counter[PENDING]
@@ -133,8 +142,9 @@ class Walker:
         except BaseException:
             self.abandon()
             raise
-        for node in self._dependent[: counter[DEPENDENT]].tolist():
-            dependent += trie.trie.tokens_below(node).tolist()
+        if counter[DEPENDENT]:
+            for node in self._dependent[: counter[DEPENDENT]].tolist():
+                dependent += walk.trie.trie.tokens_below(node).tolist()
         return dependent
 
     def take(self) -> tuple[Int32s, Int32s]:
@@ -161,5 +171,6 @@ def _items(count: int) -> Int32s:
     return items
 
 
-def _view(array: Int32s) -> memoryview[int]:
+def view(array: npt.NDArray[Any]) -> memoryview[int]:
+    """The array as a flat memoryview: scalar access through it costs a third of numpy's."""
     return cast("memoryview[int]", memoryview(cast(Any, array.reshape(-1))))
