@@ -13,7 +13,8 @@ from ..regular.charset import ALL, CharSet
 from ..regular.dfa import Dfa
 from .products import Part, ProductState, combined, tags_of
 
-MAX_STATES: Final = 20_000
+MAX_STATES: Final = 60_000
+MAX_JOINT_STATES: Final = 20_000
 
 
 class KeyClasses:
@@ -61,9 +62,10 @@ class KeyClasses:
             if number is None:
                 number = self._states[target] = len(self._states)
                 waiting.append(target)
-                if number >= MAX_STATES:
+                limit = MAX_STATES if len(self._parts) == 1 else MAX_JOINT_STATES
+                if number >= limit:
                     names = ", ".join(part.dfa.name for part in self._parts)
-                    raise BudgetError(f"the key patterns {names} have more than {MAX_STATES} states together")
+                    raise BudgetError(f"the patterns of keys {names} have more than {limit} states together")
             numbered.append((chars, number))
         return numbered
 
