@@ -1,5 +1,4 @@
-"""One step of the engine: admit, mask, compute, sample, commit, emit. Nothing here knows of threads or of model
-kinds."""
+"""One step of the engine: admit, mask, compute, sample, commit, emit. Nothing here knows of threads."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..samplers import Fault, RowLogprobs, SamplerChain
+from ..samplers import EmptyMaskError, Fault, RowLogprobs, SamplerChain
 from .choice import ActiveRequest, Choice
 from .errors import EngineError, GrammarFault, ModelFault, PluginFault, RequestFault
 from .masking import Masks
@@ -33,8 +32,7 @@ class StepModel(Protocol):
 
 
 class Loop:
-    """The engine's state and its step. Used by one thread. `ended` is called with the id of each request that is
-    over."""
+    """The engine's state and its step, used by one thread. `ended` is called with the id of a request that is over."""
 
     def __init__(
         self,
@@ -216,8 +214,11 @@ class Loop:
     def _model_failed(self, error: Exception) -> None:
         """The cache is in doubt now: whatever is in it goes, with the requests that are in the batch."""
         _LOG.error("the model's step failed", exc_info=error)
-        fault = ModelFault(f"the model's step failed: {type(error).__name__}: {error}")
-        fault.__cause__ = error
+        if isinstance(error, ModelFault):
+            fault = error
+        else:
+            fault = ModelFault(f"the model's step failed: {type(error).__name__}: {error}")
+            fault.__cause__ = error
         owners = {choice.owner.request.id: choice.owner for choice in self._scheduler.running}
         self._scheduler.clear()
         for owner in owners.values():
@@ -248,6 +249,8 @@ def _as_error(fault: Fault) -> EngineError:
     error: EngineError
     if fault.culprit is not None:
         error = PluginFault(f"the plugin {fault.culprit!r} failed: {detail}", plugin=fault.culprit)
+    elif isinstance(fault.error, EmptyMaskError):
+        error = GrammarFault(detail)
     else:
         error = RequestFault(detail)
     error.__cause__ = fault.error

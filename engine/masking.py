@@ -18,8 +18,10 @@ from .errors import GrammarFault
 
 @dataclass(slots=True)
 class StepMasks:
-    """`rows`: uint32 [choices, W] in the order asked for, None if every token is allowed everywhere. `faults`: whose
-    matcher raised; their rows allow nothing."""
+    """`rows`: uint32 [choices, W] in the order asked for; None, every token is allowed everywhere.
+
+    `faults`: whose matcher raised; their rows allow nothing.
+    """
 
     rows: NDArray[np.uint32] | None
     faults: list[tuple[Choice, GrammarFault]] = field(default_factory=list)

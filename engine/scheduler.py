@@ -1,5 +1,4 @@
-"""Who computes what in the next step: admission by pages, chunks of prompts beside decodes, preemption when pages run
-out.
+"""Who computes what in the next step: admission by pages, chunks of prompts beside decodes, preemption for pages.
 
 The mechanics are here; whom to admit and whom to put back is the policy's choice (plugins/protocols.py, Scheduler).
 """
@@ -47,6 +46,7 @@ class BatchScheduler:
         self.waiting: deque[Choice] = deque()
         self.running: list[Choice] = []
         self.preempted = 0
+        self._complained: set[str] = set()
 
     def add(self, choice: Choice) -> None:
         """Put a new choice at the end of the line."""
@@ -152,13 +152,15 @@ class BatchScheduler:
         """The policy's answer, an index below `count` or None; where it is neither, `instead`."""
         try:
             answer = question()
+            if answer is None or (isinstance(answer, int) and 0 <= answer < count):
+                return answer
+            raise IndexError(f"it answered {answer!r}, not an index below {count}")
         except Exception:
-            _LOG.exception("the scheduler %r raised in %s; first come first served instead", self._policy.name, what)
+            if what not in self._complained:
+                self._complained.add(what)
+                message = "the scheduler %r failed in %s; first come first served goes on instead, told once"
+                _LOG.exception(message, self._policy.name, what)
             return instead
-        if answer is None or (isinstance(answer, int) and 0 <= answer < count):
-            return answer
-        _LOG.error("the scheduler %r answered %r in %s, not below %d", self._policy.name, answer, what, count)
-        return instead
 
     def _pages(self, length: int) -> int:
         return -(-length // self._kv.page_size)

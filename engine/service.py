@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 from ..plugins import Plugins
 from ..plugins.protocols import CompiledGrammar, KVCache, MaskFiller, Matcher
@@ -32,8 +33,7 @@ class Parts:
     """What a service runs: made by `assembly.open_parts` from a configuration, or put together by a test.
 
     `vocabulary_size`: V, the width of the logits. `context_length`: tokens that one sequence may hold. `compiler`: the
-    grammar compiler, None where no request is constrained. `native_matcher`: the type of matcher that `fill_masks`
-    takes.
+    grammar compiler, None where no request is constrained. `native_matcher`: the type that `fill_masks` takes.
     """
 
     name: str
@@ -49,8 +49,7 @@ class Parts:
 
 
 class EngineService:
-    """Continuous batching behind three calls: `submit`, `cancel`, `close`. All methods may be called from any
-    thread."""
+    """Continuous batching behind three calls: `submit`, `cancel`, `close`. Any thread may call any method."""
 
     def __init__(
         self, config: EngineConfig | None = None, *, progress: Progress | None = None, parts: Parts | None = None
@@ -66,9 +65,10 @@ class EngineService:
 
             parts = open_parts(self.config, progress)
         self._parts = parts
-        self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._open: set[str] = set()
+        self._shortest: WeakKeyDictionary[CompiledGrammar, int] = WeakKeyDictionary()
         self._closed = False
         self._loop, self._scheduler = _build(self.config, parts, self._ended)
         self._free_pages = parts.cache.free_pages
@@ -114,12 +114,14 @@ class EngineService:
     def submit(self, request: GenerationRequest, on_event: OnEvent, /) -> str:
         """Put a request in the line; its id. `on_event` is called from the engine's thread and should return at once.
 
-        Raises RequestError and SamplingError for what the model cannot do, GrammarError from the grammar's matcher,
-        BusyError if the line is full, ClosedError.
+        Raises RequestError and SamplingError for what the model cannot do, or for a `max_tokens` that is too small for
+        any text of the grammar; GrammarError from the grammar's matcher, BusyError if the line is full, ClosedError.
         """
         budget = self._check(request)
         params = request.params
         matchers = [_matcher(request.grammar) for _ in range(params.n)]
+        if request.grammar is not None and matchers[0] is not None and params.max_tokens is not None:
+            self._check_shortest(request.grammar, matchers[0], params.max_tokens)
         seed = fresh_seed() if params.seed is None else params.seed
         active = ActiveRequest(request, on_event, matchers, budget, seed)
         with self._lock:
@@ -156,7 +158,7 @@ class EngineService:
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self._inbox.put(None)
+                self._inbox.put(self._stop)
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -190,6 +192,25 @@ class EngineService:
             )
         return asked or limit - prompt
 
+    def _check_shortest(self, grammar: CompiledGrammar, matcher: Matcher, budget: int) -> None:
+        """Refuse at once what could only end cut off. Grammars that do not know their distance are not refused."""
+        distance = getattr(matcher, "distance", None)
+        if distance is None:
+            return
+        # A grammar of a plugin may not be hashable; the compiler's own are, and finding their distance takes a while.
+        native = isinstance(matcher, self._parts.native_matcher)
+        shortest = self._shortest.get(grammar) if native else None
+        if shortest is None:
+            shortest = int(distance())
+            if native:
+                self._shortest[grammar] = shortest
+        if shortest > budget:
+            raise RequestError(
+                f"max_tokens is {budget}, and the shortest text that the grammar allows takes {shortest}",
+                param="max_tokens",
+                remedy=f"give at least {shortest}",
+            )
+
     def _ended(self, request_id: str) -> None:
         with self._lock:
             self._open.discard(request_id)
@@ -204,36 +225,39 @@ class EngineService:
         finally:
             with self._lock:
                 self._closed = True
-            while True:
-                try:
-                    task = self._inbox.get_nowait()
-                except queue.Empty:
-                    break
-                if task is not None:
-                    task()
+            # What came in too late fails like what still runs.
+            while (task := self._next(wait=False)) is not None:
+                task()
             self._loop.fail_all(error)
 
     def _serve(self) -> None:
         """Until closed: take what came in, do a step; sleep while there is nothing to do."""
         busy = False
-        while True:
+        while (task := self._next(wait=not busy)) != self._stop:
             try:
-                task = self._inbox.get_nowait() if busy else self._inbox.get()
-                if task is None:
-                    return
-                task()
-                busy = True
-                continue
-            except queue.Empty:
-                pass
-            try:
+                if task is not None:
+                    task()
+                    busy = True
+                    continue
                 busy = self._loop.step()
                 self._free_pages = self._parts.cache.free_pages
+                if not busy and not self._loop.idle:
+                    raise EngineError("requests wait, and the scheduler starts none of them")
             except Exception as cause:
                 # A fault of the engine itself. What runs is in doubt; who comes after is served again.
                 _LOG.exception("a step failed")
                 self._loop.fail_all(EngineError(f"a step of the engine failed: {type(cause).__name__}: {cause}"))
                 busy = False
+
+    def _next(self, *, wait: bool) -> Callable[[], None] | None:
+        """What came in, in order; None if that is nothing and nobody waits for it."""
+        try:
+            return self._inbox.get(block=wait)
+        except queue.Empty:
+            return None
+
+    def _stop(self) -> None:
+        """Marks the end in the inbox; recognised there, and harmless when called."""
 
 
 def _matcher(grammar: CompiledGrammar | None) -> Matcher | None:

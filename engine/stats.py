@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counters:
-    """Running totals of a loop; times in seconds of wall clock. `decoded_tokens` were computed one by one, after a
-    prompt;
-    `prefilled_tokens` in chunks, recomputation after preemption included."""
+    """Running totals of a loop; times in seconds of wall clock.
+
+    `decoded_tokens` were computed one by one, after a prompt; `prefilled_tokens` in chunks, what a preemption made
+    necessary again among them.
+    """
 
     requests: int = 0
     failed: int = 0

@@ -81,9 +81,10 @@ class PrefixKV:
 
     def start(self, sequence: int, tokens: Sequence[int], /) -> int:
         """Whole pages of the longest common prefix are shared; the last token is always left to compute."""
+        wanted = list(tokens)
         parent, shared = None, 0
         for candidate, known in self._tokens.items():
-            common = _common(known, tokens, len(tokens) - 1)
+            common = _common(known, wanted, len(wanted) - 1)
             if common > shared:
                 parent, shared = candidate, common
         shared -= shared % self.page_size
@@ -94,7 +95,7 @@ class PrefixKV:
         self._cache.fork(parent, sequence, shared)
         if parent in self._kept:
             self._kept.move_to_end(parent)
-        self._tokens[sequence] = list(tokens[:shared])
+        self._tokens[sequence] = wanted[:shared]
         return shared
 
     def extend(self, sequence: int, tokens: Sequence[int], /) -> None:
@@ -138,10 +139,10 @@ class PrefixKV:
         self._cache.remove(sequence)
 
 
-def _common(a: Sequence[int], b: Sequence[int], limit: int) -> int:
+def _common(a: list[int], b: list[int], limit: int) -> int:
     """Length of the common prefix, at most `limit`."""
     end = min(len(a), len(b), limit)
-    if list(a[:end]) == list(b[:end]):
+    if a[:end] == b[:end]:
         return end
     return next(i for i in range(end) if a[i] != b[i])
 

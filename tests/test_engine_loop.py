@@ -17,7 +17,8 @@ from slipcast.engine.errors import (
     RequestError,
     RequestFault,
 )
-from slipcast.engine.request import Finished, GenerationRequest
+from slipcast.engine.request import Failed, Finished, GenerationRequest
+from slipcast.plugins import create_manager, hookimpl
 from slipcast.samplers import SamplingError, SamplingParams
 
 
@@ -382,6 +383,130 @@ def test_refusals(build, error, said):
         with pytest.raises(error, match=said):
             service.submit(build(), Inbox())
         assert run(service, request("fine")).finished()
+
+
+def test_a_budget_below_the_shortest_text_is_refused():
+    class Matcher(WordMatcher):
+        def distance(self):
+            return 4
+
+    class Grammar:
+        def matcher(self):
+            return Matcher(["thing"])
+
+    with toy_service() as service:
+        with pytest.raises(RequestError, match=r"max_tokens is 3.* takes 4") as caught:
+            service.submit(request("s", grammar=Grammar(), max_tokens=3), Inbox())
+        assert caught.value.param == "max_tokens"
+        assert run(service, request("s", grammar=Grammar(), max_tokens=5)).text() == "thing"
+
+
+class Policy:
+    """A scheduler that answers anything."""
+
+    name = "theirs"
+
+    def __init__(self, seed, wild):
+        self.rng, self.wild = random.Random(seed), wild
+
+    def _answer(self, count):
+        if not self.wild:
+            return self.rng.randrange(count)
+        answer = self.rng.choice([None, -1, count, "x", 1.5, 0, "raise"])
+        if answer == "raise":
+            raise OSError("theirs")
+        return answer
+
+    def admit(self, waiting, running):
+        return self._answer(len(waiting))
+
+    def preempt(self, running):
+        return self._answer(len(running))
+
+
+@pytest.mark.parametrize("wild", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_any_scheduler_gives_the_same_outputs(seed, wild, caplog):
+    class Plugin:
+        @hookimpl
+        def slipcast_scheduler(self, name):
+            return Policy(seed, wild) if name == "theirs" else None
+
+    def requests():
+        kinds = [{"temperature": 0.0}, {"temperature": 1.0, "seed": 3}]
+        return [request(p[:9], max_tokens=30, ignore_eos=True, **kinds[i % 2]) for i, p in enumerate(PROMPTS)]
+
+    with toy_service(kv_manager="plain", max_batch=1) as service:
+        undisturbed = outputs(service, requests())
+    parts = toy_parts(pages=24, context=60, plugins=create_manager(extra=[("p", Plugin())]))
+    with toy_service(parts, scheduler="theirs", max_batch=6) as service:
+        assert outputs(service, requests()) == undisturbed
+    assert len(caplog.records) <= 2 if wild else not caplog.records
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_chaos(seed):
+    """Everything at once at random: what finishes is as it would be alone, and nothing is left behind."""
+    rng = random.Random(seed)
+    kinds = ["free", "grammar", "n", "bad", "callback", "cancel", "stop"]
+
+    def make(kind: str) -> GenerationRequest:
+        text = "".join(rng.choices("abc ", k=rng.randrange(1, 30)))
+        options = {"seed": rng.randrange(99), "max_tokens": rng.randrange(1, 40), "temperature": rng.choice([0.0, 1.0])}
+        grammar = None
+        if kind == "grammar":
+            grammar = WordGrammar(["the king and the queen", "thing", "kind"])
+        if kind == "bad":
+            how, after = rng.choice(["fill", "empty", "accept", "refuse"]), rng.randrange(4)
+            grammar = type("Grammar", (), {"matcher": lambda self: BadMatcher(how, after)})()
+        return request(text, grammar=grammar, n=3 if kind == "n" else 1, stop="e" if kind == "stop" else (), **options)
+
+    jobs = [(kind, make(kind)) for kind in rng.choices(kinds, k=40)]
+    parts = toy_parts(pages=26, context=90)
+
+    def fault(step: int) -> None:
+        if step == 60:
+            raise RuntimeError("once")
+
+    parts.model.on_step = fault
+    inboxes = {}
+    with toy_service(parts, max_batch=5) as service:
+        for kind, job in jobs:
+            inbox = inboxes[job.id] = Inbox(job.params.n)
+            if kind == "callback":
+                calls = rng.randrange(1, 4)
+
+                def raising(event, inbox=inbox, calls=calls):
+                    inbox(event)
+                    if len(inbox.events) >= calls:
+                        raise ValueError("mine")
+
+                service.submit(job, raising)
+            else:
+                service.submit(job, inbox)
+            if kind == "cancel":
+                threading.Event().wait(rng.random() * 0.01)
+                service.cancel(job.id)
+            if rng.random() < 0.3:
+                threading.Event().wait(rng.random() * 0.01)
+        for kind, job in jobs:
+            if kind != "callback":
+                inboxes[job.id].wait()
+        while service._open:
+            threading.Event().wait(0.001)
+        assert service.stats().running == service.stats().waiting == 0
+        assert not service._loop._chain._active and not service._loop._requests
+    assert parts.cache.free_pages == 26 and not parts.cache.sequences
+
+    with toy_service(kv_manager="plain", max_batch=1) as service:
+        for kind, job in jobs:
+            events = inboxes[job.id].events
+            if kind in ("free", "grammar", "n", "stop") and all(not isinstance(event, Failed) for event in events):
+                alone = run(service, job)
+                for i in range(job.params.n):
+                    assert inboxes[job.id].tokens(i) == alone.tokens(i), (kind, job)
+                    assert inboxes[job.id].text(i) == alone.text(i)
+                    assert inboxes[job.id].finished(i).reason == alone.finished(i).reason
 
 
 def test_full_line_and_closed_engine():

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from engine_toys import Inbox, run
 from slipcast.engine.config import EngineConfig
-from slipcast.engine.errors import DownloadError, PluginFault
+from slipcast.engine.errors import DownloadError, PluginFault, RequestError
 from slipcast.engine.request import GenerationRequest
 from slipcast.engine.service import EngineService, Parts
 from slipcast.plugins import create_manager, hookimpl
@@ -167,6 +167,11 @@ def test_choices_under_a_grammar_have_their_own_place(service, parts):
         if inbox.finished(i).reason == "stop":
             jsonschema.validate(json.loads(inbox.text(i)), PERSON)
     assert len({inbox.text(i) for i in range(5)}) > 1
+
+
+def test_a_budget_too_small_for_any_value_is_refused(service, parts):
+    with pytest.raises(RequestError, match="max_tokens is 5, and the shortest text"):
+        service.submit(ask(parts, "A person.", PERSON, max_tokens=5), Inbox())
 
 
 def test_stop_strings(service, parts):
