@@ -8,6 +8,8 @@ There are no flags: `.` excludes line ends, `^` and `$` are the ends of the text
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..errors import BudgetError, PatternError
 from . import nodes
 from .charset import ALL, DIGIT, LINE_END, SPACE, WORD, CharSet
@@ -26,15 +28,18 @@ _ASSERTIONS = {"^": nodes.AT_START, "$": nodes.AT_END, "b": nodes.AT_BOUNDARY, "
 _LOOKS = {"?=": (True, False), "?!": (True, True), "?<=": (False, False), "?<!": (False, True)}
 
 
-def parse(source: str, *, strict: bool = False, references: bool = False) -> Node:
-    """The syntax tree of `source`. `references=True` lets back-references pass, to check syntax alone.
+def parse(
+    source: str, *, strict: bool = False, references: bool = False, sets: Mapping[str, CharSet] | None = None
+) -> Node:
+    """The syntax tree of `source`. `references=True` lets back-references pass, to check syntax alone; `sets` are more
+    names for `\\p{...}`, for patterns of this product's own.
 
     Raises PatternError where `source` is malformed, or holds a back-reference; BudgetError where it is too long or
     nests too deep (groups that hold nothing but a group do not count).
     """
     if len(source) > _MAX_LENGTH:
         raise BudgetError(f"a pattern of {len(source)} characters exceeds the limit of {_MAX_LENGTH}")
-    return _Parser(source, strict, references).parse()
+    return _Parser(source, strict, references, sets or {}).parse()
 
 
 class _Group:
@@ -55,10 +60,11 @@ class _Group:
 
 
 class _Parser:
-    def __init__(self, source: str, strict: bool, references: bool) -> None:
+    def __init__(self, source: str, strict: bool, references: bool, sets: Mapping[str, CharSet]) -> None:
         self.source = source
         self.strict = strict
         self.references = references
+        self.sets = sets
         self.at = 0
         self.dot = ~LINE_END
         self.folding = False
@@ -276,7 +282,7 @@ class _Parser:
         end = self.source.find("}", self.at)
         name = self.source[self.at + 1 : max(end, 0)]
         try:
-            found = property_set(name)
+            found = self.sets[name] if name in self.sets else property_set(name)
         except UnknownPropertyError:
             raise self.fail(f"unknown Unicode property {name!r}", start) from None
         self.at = end + 1

@@ -15,7 +15,7 @@ from .charset import CharSet
 from .dfa import EMPTY_DFA, INFINITE, Dfa, LazyDfa, interned
 from .number_any import AnyDfa
 from .number_side import Side, State, Text, scale_of
-from .number_spec import NumberSpec, common_step, number_values, numbers_empty, strip
+from .number_spec import NumberSpec, common_step, is_decimal, number_values, numbers_empty, strip
 from .patterns import whole_pattern
 from .words import words_dfa
 
@@ -48,7 +48,12 @@ def numbers(spec: NumberSpec, *, spelling: Spelling = "natural", max_digits: int
 
 
 def natural_texts(value: Fraction, max_digits: int = 40) -> tuple[str, ...]:
-    """How JSON writers spell one decimal: in full if it has few enough digits, and as its shortest double does."""
+    """How JSON writers spell one decimal: in full if it has few enough digits, and with an exponent if it is long.
+
+    Raises ValueError if `value` is no finite decimal.
+    """
+    if not is_decimal(value):
+        raise ValueError(f"{value} is not a finite decimal")
     places = 0
     scaled = abs(value)
     while scaled.denominator != 1:
@@ -80,7 +85,7 @@ def _sign_only(spec: NumberSpec, max_digits: int) -> Dfa | None:
     if spec.high is None:
         return whole_pattern(positive if spec.low_open else any_size).dfa
     if spec.low is None:
-        return whole_pattern(f"-{positive}" if spec.high_open else f"-{any_size}|0{fraction}").dfa
+        return whole_pattern(f"-{positive}" if spec.high_open else rf"-{any_size}|0(?:\.0{{1,{max_digits}}})?").dfa
     return None
 
 

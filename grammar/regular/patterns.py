@@ -11,10 +11,12 @@ automata small:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from ..errors import PatternError
 from . import nodes
+from .charset import CharSet
 from .dfa import Dfa, interned, star
 from .ecma import parse
 from .language import ANY, EMPTY, Language, complement, intersect, union, words
@@ -41,6 +43,11 @@ def pattern(source: str) -> Language:
 def whole_pattern(source: str) -> Language:
     """The texts that `source` matches from end to end. Raises as `pattern` does."""
     return _language(parse(source), f"the pattern {_shown(source)}")
+
+
+def template(source: str, sets: Mapping[str, CharSet]) -> Language:
+    """`whole_pattern` of a pattern that may name any of `sets` as `\\p{name}`."""
+    return _language(parse(source, sets=sets), f"the pattern {_shown(source)}")
 
 
 def is_pattern(source: str) -> bool:
