@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +23,7 @@ from typing import IO
 
 from ..errors import DownloadError, ModelFileError
 from .paths import cache_folder
-
-Progress = Callable[[str, float], None]
+from .progress import Progress, silent
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 _PIECE = 1 << 20  # bytes hashed and copied at a time
@@ -75,7 +74,7 @@ def resolve_model(name_or_path: str | os.PathLike[str], progress: Progress | Non
     name = os.fspath(name_or_path)
     source = SOURCES.get(name.lower())
     if source is not None:
-        return fetch(source, cache_folder() / "models", progress or (lambda stage, share: None))
+        return fetch(source, cache_folder() / "models", progress or silent)
     path = Path(name).expanduser()
     if path.is_file():
         return path

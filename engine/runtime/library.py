@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,7 @@ from ..errors import CompileError
 from .kernels.isa import INSTRUCTION_SETS
 from .llama import build_module
 from .plan import ModelPlan
-
-Progress = Callable[[str, float], None]
+from .progress import Progress
 
 _LIBRARY = "model.so"
 _PARAMETERS = "parameters.json"
@@ -149,6 +148,6 @@ def _keep(executable: Any, names: Sequence[str], place: Path, linker: str) -> bo
             executable.export_library(str(made / _LIBRARY), fcompile=link, workspace_dir=temporary)
             (made / _PARAMETERS).write_text(json.dumps(list(names)))
             os.rename(made, place)
-    except OSError:  # no space, no permission, a broken linker; or another process was first, then its result loads
+    except Exception:  # no space, no permission, a broken linker; or another process was first, then its result loads
         return place.is_dir()
     return True

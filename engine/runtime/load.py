@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +12,10 @@ from .cpu import LoadSample, available_memory, free_threads, instruction_set
 from .gguf import GgufFile
 from .paths import cache_folder
 from .plan import ModelPlan, plan_model
+from .progress import Progress, silent
 
 if TYPE_CHECKING:
     from .model import LoadedModel
-
-Progress = Callable[[str, float], None]
 
 _THREADS = "TVM_NUM_THREADS"
 # The library is compiled for at least these sizes, so that one serves most configurations; memory is taken as used.
@@ -54,7 +52,7 @@ def load_model(
         if value is not None and value < 1:
             raise ConfigError(f"{name} is {value} and must be at least 1", key=name)
     since = LoadSample.take()
-    report = progress or _silent
+    report = progress or silent
     file = GgufFile(Path(path))
     plan = plan_model(file)
     tokenizer = read_tokenizer(file, plan.config)
@@ -82,10 +80,6 @@ def load_model(
         plan.config, file.metadata, tokenizer, library.machine, weights, max_batch=max_batch,
         max_context=min(context, pages * PAGE), prefill_chunk=prefill_chunk, pages=pages, page_dtype=page_dtype,
     )  # fmt: skip
-
-
-def _silent(stage: str, share: float) -> None:
-    pass
 
 
 def _token_bytes(plan: ModelPlan, page_dtype: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,9 @@ from .gguf import GgufFile, GgufTensor
 from .kernels.formats import FORMATS
 from .packing import BLOCK, GROUP, NotFiniteError, interleaved_heads, pack
 from .plan import Matrix, ModelPlan, Vector
+from .progress import Progress
 
 Bytes = npt.NDArray[np.uint8]
-Progress = Callable[[str, float], None]
 
 _STAGE = "load weights"
 
