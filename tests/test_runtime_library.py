@@ -120,6 +120,7 @@ def test_a_failed_compilation_is_one_line(tiny: Tiny, tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_two_processes_compile_at_once(tiny: Tiny, tmp_path: Path) -> None:
     program = (
         "import sys, pathlib\n"
@@ -138,6 +139,7 @@ def test_two_processes_compile_at_once(tiny: Tiny, tmp_path: Path) -> None:
     assert len(list((tmp_path / "libraries").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_changes_no_bit(tiny: Tiny, tmp_path: Path) -> None:
     program = (
         "import sys, pathlib\n"
@@ -149,12 +151,12 @@ def test_the_number_of_threads_changes_no_bit(tiny: Tiny, tmp_path: Path) -> Non
     )
     environment = {**os.environ, "SLIPCAST_CACHE": str(tmp_path)}
     outputs = []
-    for threads in ("1", "2", "3"):
+    for threads in ("1", "3"):
         command = [sys.executable, "-W", "ignore", "-c", program, str(tiny.path), threads]
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
         outputs.append(done.stdout)
     assert len(outputs[0]) > 1000
-    assert outputs[0] == outputs[1] == outputs[2]
+    assert outputs[0] == outputs[1]
 
 
 def test_the_runtime_is_imported_without_the_compiler() -> None:
