@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from slipcast.grammar.automaton.codes import (
     BIG,
     CHECK_LOW,
@@ -21,6 +26,7 @@ from slipcast.grammar.automaton.codes import (
 )
 from slipcast.grammar.automaton.stepper import Configuration, reaches
 from slipcast.grammar.automaton.tables import DEPENDS, Depends, Tables
+from slipcast.grammar.tokens import Vocabulary
 
 
 @dataclass
@@ -259,3 +265,16 @@ def bits(row: np.ndarray[Any, Any], size: int) -> set[int]:
 def spelled(tokens: Sequence[bytes | None], ids: set[int]) -> list[bytes | None]:
     """Tokens of ids, for messages."""
     return [tokens[i] for i in sorted(ids)]
+
+
+@lru_cache
+def real_tokenizer(name: str) -> tuple[Any, Vocabulary]:
+    """A real tokenizer and its vocabulary; skips the test where it was not fetched."""
+    folder = Path(os.environ.get("SLIPCAST_BENCH", "~/.cache/slipcast-bench")).expanduser() / "tokenizers" / name
+    if not (folder / "meta.json").exists():
+        pytest.skip(f"the tokenizer {name} is not there; the benchmark's setup fetches it")
+    from tokenizers import Tokenizer
+
+    meta = json.loads((folder / "meta.json").read_text())
+    vocabulary = Vocabulary.from_tokenizer(folder, size=meta["vocab_size"], eos_ids=[meta["eos_token_id"]])
+    return Tokenizer.from_file(str(folder / "tokenizer.json")), vocabulary

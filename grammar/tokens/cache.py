@@ -28,9 +28,9 @@ def cache_folder(*parts: str) -> Path:
 def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]] | None:
     """The arrays of an .npz file; None where it is missing or damaged. Pickled content is refused."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, EOFError, AttributeError, TypeError, zipfile.BadZipFile):
         return None
 
 
