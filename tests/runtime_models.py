@@ -30,10 +30,12 @@ class Shape:
     context: int = 160
     theta: float = 10000.0
     epsilon: float = 1e-5
+    rope_scale: float = 1.0
 
     def metadata(self) -> dict[str, Any]:
         tokens = [f"t{i}" for i in range(self.vocab)]
-        return {
+        scaling = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": self.rope_scale}
+        return (scaling if self.rope_scale != 1 else {}) | {
             "general.architecture": "llama",
             "llama.block_count": self.layers,
             "llama.embedding_length": self.hidden,
@@ -185,8 +187,8 @@ def reference(weights: dict[str, Floats], shape: Shape, tokens: list[int], *, in
     for i in range(shape.layers):
         at = f"blk.{i}."
         h = _norm(x, weights[at + "attn_norm.weight"], shape.epsilon)
-        q = _rotate(times(h, at + "attn_q.weight").reshape(n, shape.heads, d), shape.theta)
-        k = _rotate(times(h, at + "attn_k.weight").reshape(n, shape.kv_heads, d), shape.theta)
+        q = _rotate(times(h, at + "attn_q.weight").reshape(n, shape.heads, d), shape)
+        k = _rotate(times(h, at + "attn_k.weight").reshape(n, shape.kv_heads, d), shape)
         v = times(h, at + "attn_v.weight").reshape(n, shape.kv_heads, d)
         k, v = (np.repeat(each, shape.heads // shape.kv_heads, axis=1) for each in (k, v))
         p = _softmax(np.einsum("qhd,khd->hqk", q, k) / d**0.5 + mask)
@@ -208,10 +210,11 @@ def _norm(x: Floats, gain: Floats, epsilon: float) -> Floats:
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon) * gain
 
 
-def _rotate(x: Floats, theta: float) -> Floats:
+def _rotate(x: Floats, shape: Shape) -> Floats:
     """Neighbouring columns 2i and 2i + 1 turn together, as llama.cpp stores them."""
     n, _, d = x.shape
-    angles = (np.arange(n)[:, None] * theta ** (-np.arange(0, d, 2) / d))[:, None, :]
+    positions = np.arange(n)[:, None] / shape.rope_scale
+    angles = (positions * shape.theta ** (-np.arange(0, d, 2) / d))[:, None, :]
     cosine, sine = np.cos(angles).astype(x.dtype), np.sin(angles).astype(x.dtype)
     even, odd = x[..., 0::2], x[..., 1::2]
     turned = [even * cosine - odd * sine, odd * cosine + even * sine]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from runtime_models import Shape, Tiny, divergence, make, reference
-from slipcast.engine.errors import ConfigError, PagesExhaustedError, StepError
+from slipcast.engine.errors import ConfigError, ModelFault, PagesExhaustedError, StepError
 from slipcast.engine.runtime import LoadedModel, load_model
 
 PAGE = 16
@@ -118,6 +118,15 @@ def test_head_groups(heads: int, kv_heads: int, head_dim: int, folder: Path, lib
     expected = reference(tiny.weights, shape, tokens)
     found = run_in_chunks(load(tiny), tokens, [30, 1, 18, 1])
     assert close(expected[[29, 30, 48, 49]], found)
+
+
+def test_other_rotary_angles(folder: Path, libraries: None) -> None:
+    shape = Shape(theta=500.0, rope_scale=2.5)
+    tiny = make(folder / "angles.gguf", shape, "F32")
+    tokens = some_tokens(50)
+    expected = reference(tiny.weights, shape, tokens)
+    assert not close(reference(tiny.weights, SHAPE, tokens), expected)
+    assert close(expected[[29, 49]], run_in_chunks(load(tiny), tokens, [30, 20]))
 
 
 def test_a_batch_gives_what_each_gives_alone(model: LoadedModel) -> None:
@@ -299,6 +308,27 @@ def test_wrong_changes_of_the_cache_are_refused(model: LoadedModel) -> None:
     with pytest.raises(StepError):
         kv.remove(1)
     assert kv.sequences == (0,)
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("Check failed: x"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_a_failed_step_is_undone(
+    fault: BaseException, exact: tuple[Tiny, LoadedModel], model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise fault
+
+    tokens = some_tokens(40)
+    model.kv.add(0)
+    model.kv.add(1)
+    model.step([0], [tokens[:20]])
+    free = model.kv.free_pages
+    with monkeypatch.context() as patch:
+        patch.setattr(model, "_run", fail)
+        with pytest.raises(ModelFault if isinstance(fault, Exception) else KeyboardInterrupt):
+            model.step([0, 1], [[9] * 30, [9]])
+    assert (model.kv.length(0), model.kv.length(1), model.kv.free_pages) == (20, 0, free)
+    found = model.step([0], [tokens[20:]])
+    assert close(reference(exact[0].weights, SHAPE, tokens)[-1:], found)
 
 
 def test_logits_are_the_callers(model: LoadedModel) -> None:

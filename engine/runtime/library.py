@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +93,10 @@ def open_library(
 
 def library_key(plan: ModelPlan, target: Target, max_rows: int, max_batch: int) -> str:
     """A digest of all that shapes the library."""
+    # Positions reach the kernels as a table, so models that differ in them only share a library.
+    config = replace(plan.config, context_length=0, rope_theta=0.0, rope_scale=0.0)
     facts = {
-        "plan": asdict(plan),
+        "plan": asdict(replace(plan, config=config)),
         "target": asdict(target),
         "sizes": [max_rows, max_batch],
         "compiler": tvm.__version__,
