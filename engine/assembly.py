@@ -17,9 +17,11 @@ def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | No
 
     Raises ConfigError, PluginError, TokenizerError, VocabularyError, and the runtime's ModelError for files.
     """
-    # Plugins first: a misspelt name is found before a model is loaded. The runtime is imported here, not above, since
-    # it brings in TVM, and who only reads this module's types should not wait for that.
+    # Plugins first: a misspelt name, of one or of what it offers, is found before a model is loaded.
     plugins = create_manager(config.plugins)
+    plugins.sampler(config.sampler)
+    plugins.scheduler(config.scheduler)
+    # Not imported above, since it brings in TVM: who only reads this module's types should not wait for that.
     from .runtime import load_model, resolve_model
 
     limits = config.limits

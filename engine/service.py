@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import queue
 import threading
@@ -74,6 +75,8 @@ class EngineService:
         self._free_pages = parts.cache.free_pages
         self._thread = threading.Thread(target=self._run, name="slipcast-engine", daemon=True)
         self._thread.start()
+        # A program may end without closing: a step that is cut off by the interpreter's end would abort the process.
+        atexit.register(self.close)
 
     @property
     def model_name(self) -> str:
@@ -159,6 +162,7 @@ class EngineService:
             if not self._closed:
                 self._closed = True
                 self._inbox.put(self._stop)
+        atexit.unregister(self.close)
         if threading.current_thread() is not self._thread:
             self._thread.join()
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -528,6 +532,23 @@ def test_full_line_and_closed_engine():
     with pytest.raises(ClosedError):
         service.submit(request("b"), Inbox())
     service.cancel("anything")
+
+
+def test_a_program_may_end_without_closing():
+    program = """
+from engine_toys import toy_parts, toy_service, Inbox, ids
+from slipcast.engine.request import GenerationRequest
+from slipcast.samplers import SamplingParams
+import time
+parts = toy_parts()
+parts.model.on_step = lambda step: time.sleep(0.01)
+inbox = Inbox()
+toy_service(parts).submit(GenerationRequest(ids("a"), SamplingParams(max_tokens=100, ignore_eos=True)), inbox)
+time.sleep(0.1)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_closing_from_a_callback():
