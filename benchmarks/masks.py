@@ -111,7 +111,7 @@ class Race:
         self._part = part
         self._warm = warm
         self._workers: dict[str, Any] = {}
-        self.resident_mb = 0.0
+        self._resident: list[float] = []
 
     def add(self, engine: Contestant, *, timeout: float = 30.0, options: Sequence[str] = ()) -> None:
         """Enter an engine; `timeout` in CPU seconds for a schema."""
@@ -130,6 +130,9 @@ class Race:
         load = os.getloadavg()
         done = 0
         try:
+            for worker in self._workers.values():
+                worker.ensure()
+            self._watch_memory()
             for done, file in enumerate(files):
                 if time.monotonic() > until:
                     break
@@ -160,7 +163,11 @@ class Race:
     def _watch_memory(self) -> None:
         worker = self._workers.get(SLIPCAST.label)
         if worker is not None and worker.p is not None:
-            self.resident_mb = self._harness.rss(worker.p.pid) / 2**20
+            self._resident.append(self._harness.rss(worker.p.pid) / 2**20)
+
+    def resident_mb(self) -> tuple[float, float]:
+        """Memory of Slipcast's worker: ready for the first schema, and after the last one."""
+        return (self._resident[0], self._resident[-1]) if self._resident else (0.0, 0.0)
 
     @property
     def results(self) -> dict[str, dict[str, Any]]:
@@ -393,9 +400,11 @@ def main() -> None:
         figures |= ratios(pair, part)
         ours = race.results[SLIPCAST.label]
         if part == "cold":
-            figures |= {**verdicts(harness, ours), "rss_mb": race.resident_mb}
+            before, after = race.resident_mb()
+            figures |= {**verdicts(harness, ours), "rss_mb": after}
             print_verdicts(harness, race)
             print(f"\nSlipcast's vocabulary was ready after {race.startup_seconds(SLIPCAST):.2f} CPU seconds")
+            print(f"its worker took {before:.0f} MB then, and {after:.0f} MB after the last schema")
             print_slowest(harness, race)
         print_problems(harness, ours)
         if part == "cold":
