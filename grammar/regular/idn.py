@@ -11,8 +11,6 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
-from idna import idnadata
-
 from .charset import CharSet
 from .dfa import Dfa, LazyDfa, interned, star
 from .language import Language
@@ -34,6 +32,8 @@ def _decoded(ranges: tuple[int, ...]) -> CharSet:
 @lru_cache(1)
 def _sets() -> dict[str, CharSet]:
     """The sets that the rules below name."""
+    from idna import idnadata  # a large module, for one rare format
+
     valid = _decoded(idnadata.codepoint_classes["PVALID"])
     context = _decoded(idnadata.codepoint_classes["CONTEXTO"]) | _decoded(idnadata.codepoint_classes["CONTEXTJ"])
     directions: dict[str, list[tuple[int, int]]] = {}
