@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,8 @@ from ..plugins.protocols import MaskFiller
 from ..samplers import masks as bits
 from .choice import Choice
 from .errors import GrammarFault
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -85,11 +87,14 @@ class Masks:
         return self._scratch[:count]
 
     def _fill_rows(self, matchers: Sequence[Any], rows: NDArray[np.uint32]) -> dict[int, GrammarFault]:
+        failed: Exception | None = None
         if self._fill is not None and all(isinstance(matcher, self._native) for matcher in matchers):
-            # When it raises, the rows are filled one by one, to find the one at fault.
-            with suppress(Exception):
+            try:
                 self._fill(matchers, rows)
                 return {}
+            except Exception as error:
+                # The rows are filled one by one then, to find the one at fault.
+                failed = error
         faults = {}
         for i, matcher in enumerate(matchers):
             try:
@@ -97,6 +102,8 @@ class Masks:
             except Exception as error:
                 rows[i] = 0
                 faults[i] = _fault(error)
+        if failed is not None and not faults:
+            _LOG.warning("masks could not be filled together, only one by one", exc_info=failed)
         return faults
 
 
