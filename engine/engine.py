@@ -198,6 +198,11 @@ class Completions:
         self, *, stream: Literal[True], **params: Unpack[ChatCompletionParams]
     ) -> Stream[ChatCompletionChunk]: ...
 
+    @overload
+    def create(
+        self, *, stream: bool | None, **params: Unpack[ChatCompletionParams]
+    ) -> ChatCompletion | Stream[ChatCompletionChunk]: ...
+
     def create(
         self, *, stream: bool | None = None, **params: Unpack[ChatCompletionParams]
     ) -> ChatCompletion | Stream[ChatCompletionChunk]:
@@ -231,6 +236,11 @@ class AsyncCompletions:
     async def create(
         self, *, stream: Literal[True], **params: Unpack[ChatCompletionParams]
     ) -> AsyncStream[ChatCompletionChunk]: ...
+
+    @overload
+    async def create(
+        self, *, stream: bool | None, **params: Unpack[ChatCompletionParams]
+    ) -> ChatCompletion | AsyncStream[ChatCompletionChunk]: ...
 
     async def create(
         self, *, stream: bool | None = None, **params: Unpack[ChatCompletionParams]
@@ -277,8 +287,7 @@ class Engine(_Open):
 
 
 class AsyncEngine(_Open):
-    """An engine for asyncio: `async with AsyncEngine() as engine: await
-    engine.chat.completions.create(messages=[...])`.
+    """An engine for asyncio: Engine with `await`, `async with` and `async for`.
 
     Opening it blocks like Engine's; open it before the event loop runs, or in a thread.
     """

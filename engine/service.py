@@ -94,6 +94,12 @@ class EngineService:
         return self._parts.compiler
 
     @property
+    def closed(self) -> bool:
+        """True once no request is taken any more: `close` was called, or the thread ended by a fault."""
+        with self._lock:
+            return self._closed
+
+    @property
     def plugins(self) -> Plugins:
         """The active plugins."""
         return self._parts.plugins

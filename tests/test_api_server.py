@@ -72,6 +72,11 @@ def test_health_and_models(address: str, client: openai.OpenAI) -> None:
         client.models.retrieve("gpt-5")
 
 
+def test_health_tells_when_the_engine_is_gone(address: str, service: FakeService) -> None:
+    service.closed = True
+    assert refused(httpx.get(f"{address}/health"), 503)["code"] == "engine_closed"
+
+
 def test_an_answer_through_the_openai_client(client: openai.OpenAI) -> None:
     answer = client.chat.completions.create(model="fake", messages=HELLO, n=2, user="someone", store=True)
     assert [choice.message.content for choice in answer.choices] == ["Hello", "Hello"]

@@ -2,7 +2,7 @@
 
     POST /v1/chat/completions    answers, or streams server-sent events where the body says `"stream": true`
     GET  /v1/models              the model served here
-    GET  /health                 200 while the engine takes requests
+    GET  /health                 200 while the engine takes requests, else 503
 
 Every error is OpenAI's body with the status of api/errors.py's table. A request whose client goes away is
 cancelled, streaming or not. Once a stream has begun its status is sent, so an error there becomes the stream's last
@@ -27,7 +27,7 @@ from starlette.types import Receive, Scope, Send
 
 from .. import chat
 from ..engine import AsyncEngine, AsyncStream
-from ..errors import EngineError
+from ..errors import ClosedError, EngineError
 from .body import parse_body, read_bytes
 from .errors import answer_for, body_for, one_line
 from .types import ChatCompletionChunk, ChatCompletionRequest, ErrorBody, ErrorDetail, Model, ModelList
@@ -51,6 +51,8 @@ def create_app(engine: AsyncEngine, *, max_body_bytes: int = MAX_BODY_BYTES) -> 
     started = int(time.time())
 
     async def health(request: Request) -> Response:
+        if engine.service.closed:
+            raise ClosedError("the engine was closed", remedy="start the server again")
         return JSONResponse({"status": "ok"})
 
     async def models(request: Request) -> Response:
