@@ -17,7 +17,8 @@ from slipcast.grammar.tokens import Matcher, TokenLevel, Vocabulary, states
 from tokens_machines import Machine, bits, real_tokenizer
 
 PIECES = [
-    b'{"', b'":', b'", "', b'"}', b"true", b"tr", b"ue", b'{"a":1}', b"\xc3", b"\xa9x", b" ", b"  ", b'"a"', b"12", b"1",
+    b'{"', b'":', b'", "', b'"}', b"true", b"tr", b"ue", b'{"a":1}', b"\xc3", b"\xa9x", b" ", b"  ", b'"a"', b"12",
+    b"1",
 ]  # fmt: skip
 TEXT: list[bytes | None] = [bytes((byte,)) for byte in range(256)]
 VOCABULARY = Vocabulary([*TEXT, *PIECES, b"1", None, None], eos_ids=[272, 273], size=299)

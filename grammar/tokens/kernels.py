@@ -11,6 +11,7 @@ An item is six numbers: node, kind, frame, row or label, n, base row.
     AFTER_LOW  the same, dead if n is below the frame's low (kept exits only)
     BEFORE  the lexeme ended before this node's byte with the label; the transition's row reads the byte again
     BELOW   go on below the node in the row (it was lazy, or this is the root)
+    BELOW_OWN  the same for a row whose lexeme may have ended, without what may come after that end
     AT      the row reads the node's byte (it was lazy)
 
 A frame below zero in an item stands for `frame0`, its n is then relative to `count0`: exits of a context-free walk are
@@ -60,7 +61,7 @@ def walk_kernel() -> Any:
     @T.prim_func(s_tir=True)
     def walk(
         # the trie
-        nodes: T.Buffer(("n_nodes",), "int64"), roots: T.Buffer((256,), "int32"),
+        nodes: T.Buffer(("n_nodes",), "int64"), roots: T.Buffer(("n_roots", 256), "int32"),
         first: T.Buffer(("n_first",), "int32"), order: T.Buffer(("n_tokens",), "int32"),
         summary: T.Buffer(("n_nodes", 2), "int64"), characters: T.Buffer(("n_nodes",), "int32"),
         lengths: T.Buffer(("n_tokens",), "int32"),
@@ -79,14 +80,14 @@ def walk_kernel() -> Any:
         index: T.Buffer(("width",), "int32"), value: T.Buffer(("width",), "int32"),
         misses: T.Buffer(("n_misses", 2), "int32"), exits: T.Buffer(("n_exits", walkcodes.ITEM), "int32"),
         dependent: T.Buffer(("n_dependent",), "int32"), cost: T.Buffer(("n_cost",), "int32"),
-        counters: T.Buffer((walkcodes.COUNTERS,), "int32"), items: T.Buffer(("n_items", walkcodes.ITEM), "int32"),
-        pending: T.Buffer(("n_items", walkcodes.ITEM), "int32"), item_count: T.int32, frame0: T.int32,
-        count0: T.int32, mask_base: T.int32, mode: T.int32, free_row: T.int32,
+        counters: T.Buffer((walkcodes.COUNTERS,), "int32"), items: T.Buffer((2, "n_items", walkcodes.ITEM), "int32"),
+        item_count: T.int32, here: T.int32, frame0: T.int32, count0: T.int32, mask_base: T.int32, mode: T.int32,
+        free_row: T.int32,
     ):
         n_nodes = T.int32(); n_first = T.int32(); n_tokens = T.int32(); n_dense = T.int32(); n_rows = T.int32()
         n_edges = T.int32(); n_words = T.int32(); n_frames = T.int32(); n_transitions = T.int32(); n_stored = T.int32()
         width = T.int32(); n_misses = T.int32(); n_exits = T.int32(); n_dependent = T.int32(); n_cost = T.int32()
-        n_items = T.int32()
+        n_items = T.int32(); n_roots = T.int32()
         T.func_attr({"tirx.is_scheduled": True, "global_symbol": "walk", "tirx.noalias": True})
 
         changed: T.int32 = 0
@@ -101,7 +102,7 @@ def walk_kernel() -> Any:
             exit_count = counters[walkcodes.EXITS]
             dependent_count = counters[walkcodes.DEPENDENT]
 
-        # The cursor: a node, the configuration before its byte, and the row of the base in a differential walk.
+        # The cursor: a node, the configuration before its byte, and a differential walk's base row.
         node: T.int32 = 0
         packed: T.int64 = T.int64(0)
         row: T.int32 = 0
@@ -202,12 +203,12 @@ def walk_kernel() -> Any:
 
         @T.inline
         def hold(kind, place, base_row):
-            pending[pending_count, walkcodes.NODE] = node
-            pending[pending_count, walkcodes.KIND] = kind
-            pending[pending_count, walkcodes.FRAME] = frame
-            pending[pending_count, walkcodes.PLACE] = place
-            pending[pending_count, walkcodes.COUNTED] = n
-            pending[pending_count, walkcodes.BASE_ROW] = base_row
+            items[1 - here, pending_count, walkcodes.NODE] = node
+            items[1 - here, pending_count, walkcodes.KIND] = kind
+            items[1 - here, pending_count, walkcodes.FRAME] = frame
+            items[1 - here, pending_count, walkcodes.PLACE] = place
+            items[1 - here, pending_count, walkcodes.COUNTED] = n
+            items[1 - here, pending_count, walkcodes.BASE_ROW] = base_row
             pending_count = pending_count + 1
             status = _HELD
 
@@ -254,24 +255,22 @@ def walk_kernel() -> Any:
 
         item: T.int32 = 0
         while item < item_count:
-            node = items[item, walkcodes.NODE]
+            node = items[here, item, walkcodes.NODE]
             packed = nodes[node]
-            frame = items[item, walkcodes.FRAME]
-            row = items[item, walkcodes.PLACE]
-            n = items[item, walkcodes.COUNTED]
-            other = items[item, walkcodes.BASE_ROW]
-            kind: T.int32 = items[item, walkcodes.KIND]
+            frame = items[here, item, walkcodes.FRAME]
+            row = items[here, item, walkcodes.PLACE]
+            n = items[here, item, walkcodes.COUNTED]
+            other = items[here, item, walkcodes.BASE_ROW]
+            kind: T.int32 = items[here, item, walkcodes.KIND]
+            below: T.int32 = T.if_then_else(kind == walkcodes.BELOW_OWN, kind, walkcodes.BELOW)
             status = _READ
             if kind == walkcodes.AFTER or kind == walkcodes.BEFORE or kind == walkcodes.AFTER_LOW:
                 label = row
                 if frame < 0:
                     frame = frame0
                     n = n + count0
-                    if n > high[frame]:
+                    if n > high[frame] or (kind == walkcodes.AFTER_LOW and n < low[frame]):
                         status = _DEAD
-                    if kind == walkcodes.AFTER_LOW:
-                        if n < low[frame]:
-                            status = _DEAD
                 if status == _READ:
                     follow(T.if_then_else(kind == walkcodes.BEFORE, walkcodes.BEFORE, walkcodes.AFTER))
                 if status == _READ:
@@ -283,20 +282,24 @@ def walk_kernel() -> Any:
             # The walk covers nodes from `begin` to `end`: from the node itself, or from below it.
             begin: T.int32 = node + T.if_then_else(kind == walkcodes.BEFORE or kind == walkcodes.AT, 0, 1)
             end: T.int32 = T.cast(T.shift_right(packed, T.int64(END_SHIFT)), "int32")
-            if status == _READ:
-                if begin == end:
-                    status = _DEAD
+            depth: T.int32 = T.cast(T.shift_right(packed, T.int64(DEPTH_SHIFT)) & T.int64(DEPTH_MASK), "int32")
+            status = T.if_then_else(begin == end, _DEAD, status)
             if status == _READ:
                 if form[row, 0] < 0:
                     request_row(row)
-                    hold(T.if_then_else(begin == node, walkcodes.AT, walkcodes.BELOW), row, other)
+                    hold(T.if_then_else(begin == node, walkcodes.AT, below), row, other)
             if status == _READ:
                 if other > 0:
                     if form[other, 0] < 0:
                         request_row(other)
-                        hold(walkcodes.BELOW, row, other)
+                        hold(below, row, other)
+                    elif pending_count > 0:
+                        if depth == 0:
+                            hold(below, row, other)  # it undoes bits, and what waits has still to set its own
             if status == _READ:
-                depth: T.int32 = T.cast(T.shift_right(packed, T.int64(DEPTH_SHIFT)) & T.int64(DEPTH_MASK), "int32")
+                root: T.int32 = -1
+                if begin > node and depth == 0:
+                    root = characters[node]
                 if begin == node:
                     depth = depth - 1
                 stack[depth, 0] = row
@@ -315,8 +318,8 @@ def walk_kernel() -> Any:
                 children: T.int32 = 1
                 from_row: T.int32 = row
                 from_other: T.int32 = other
-                if node == 0:
-                    if (accept[row] == 0 and accept[other] == 0) or (mode & walkcodes.OWN_BYTES) != 0:
+                if root >= 0:
+                    if (accept[row] == 0 and accept[other] == 0) or kind == walkcodes.BELOW_OWN:
                         if form[row, 0] == codes.DENSE:
                             if other == 0:
                                 style = _LIVE
@@ -339,13 +342,13 @@ def walk_kernel() -> Any:
                     if style == _LIVE:
                         while child < 255 and rows[from_row, child] == 0:
                             child = child + 1
-                        begin = roots[child]
+                        begin = roots[root, child]
                     elif style == _DIFFERENT:
                         while child < 255 and ((rows[from_row, child] ^ rows[from_other, child]) & codes.ROW_MASK) == 0:
                             child = child + 1
-                        begin = roots[child]
+                        begin = roots[root, child]
                     elif style == _EDGES:
-                        begin = roots[edge_byte[T.shift_right(form[from_row, 1], codes.EDGE_SHIFT) + child]]
+                        begin = roots[root, edge_byte[T.shift_right(form[from_row, 1], codes.EDGE_SHIFT) + child]]
                     if style != _RANGE:
                         end = 0
                         if begin > 0:
@@ -391,9 +394,8 @@ def walk_kernel() -> Any:
                                         clear_subtree()
                                         other = 0
                                     if got < 0:
-                                        if ((0 - got) & codes.CHECK_LOW) != 0:
-                                            if n < low[frame]:
-                                                status = _DEAD
+                                        if ((0 - got) & codes.CHECK_LOW) != 0 and n < low[frame]:
+                                            status = _DEAD
                                     if status == _READ:
                                         if (mode & walkcodes.CONTEXT_FREE) != 0:
                                             keep_exit(
@@ -488,12 +490,11 @@ def walk_kernel() -> Any:
         counters[walkcodes.VISITED] = visited
         counters[walkcodes.EXITS] = exit_count
         counters[walkcodes.DEPENDENT] = dependent_count
-        if (mode & walkcodes.LAST) != 0:
-            if pending_count == 0:
-                scan = 0
-                while scan < changed:
-                    value[scan] = mask[index[scan]]
-                    touched[index[scan]] = 0
-                    scan = scan + 1
+        if pending_count == 0:
+            scan = 0
+            while scan < changed:
+                value[scan] = mask[index[scan]]
+                touched[index[scan]] = 0
+                scan = scan + 1
 
     return walk

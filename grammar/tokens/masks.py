@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,25 +12,31 @@ from ..automaton.tables import Tables
 from .parts import Part, Parts
 from .rows import EMPTY, NONE, BaseRow, MaskRows
 from .runs import Runs
-from .vocabulary import Vocabulary
-from .walkcodes import AFTER, BELOW, OWN_BYTES
-from .walker import Item, Walk, Walker, view
+from .vocabulary import MAIN, Vocabulary
+from .walkcodes import AFTER, BELOW, BELOW_OWN
+from .walker import NO_ITEMS, NOTHING, Changes, Item, Walker, view
 
 Int32s = npt.NDArray[np.int32]
 
-_NOTHING: Final = np.zeros(0, np.int32)
 _EFFORT: Final = 8000
 """Nodes visited for a row in sum, beyond which its context-free part is kept: about what making that costs."""
 
 
-@dataclass(frozen=True, slots=True)
-class SparseMask:
-    """The row `row` of `base` with the words `index` replaced by `value`; stale once `base` lost that row."""
+class SparseMask(NamedTuple):
+    """The row `row` of `base` with `words` replaced by `values`; stale once `base` lost that row."""
 
     base: BaseRow
     row: int
-    index: Int32s
-    value: Int32s
+    words: Int32s
+    values: Int32s
+
+
+class Plan(NamedTuple):
+    """What to walk for a mask: the base row, then exits that the configuration completes, then items."""
+
+    base: BaseRow
+    items: list[Item]
+    exits: Int32s = NO_ITEMS
 
 
 class Position:
@@ -58,7 +63,7 @@ class Masks:
         """`budget`: bytes for dense rows."""
         self._tables = tables
         self.rows = MaskRows(vocabulary.words, budget)
-        self._walker = Walker(vocabulary.trie, tables, self.rows, vocabulary.size)
+        self._walker = Walker(vocabulary, tables, self.rows)
         self._parts = Parts(vocabulary, tables, self.rows, self._walker)
         self._runs = Runs(vocabulary, tables, self.rows)
         self._fixed = BaseRow()
@@ -90,17 +95,17 @@ class Masks:
             sparse = position.sparse = self._compute(position)
             self.rows.used[sparse.row] = 1
             out[:] = self.rows.table[sparse.row]
-            out[sparse.index] = sparse.value
+            out[sparse.words] = sparse.values
             return
         if position.dependent:
             out[:] = self.rows.table[sparse.row]
-            out[sparse.index] = sparse.value
+            out[sparse.words] = sparse.values
             return
         self.rows.used[sparse.row] = 1
         row = self.rows.claim(position)
         dense = self.rows.table[row]
         dense[:] = self.rows.table[sparse.row]
-        dense[sparse.index] = sparse.value
+        dense[sparse.words] = sparse.values
         position.sparse = None
         out[:] = dense
 
@@ -113,30 +118,25 @@ class Masks:
             return self._end_mask()
         if self._form[2 * row] < 0:
             tables.build_row(row)
-        base, walks = self._plan(row, frame, count)
-        base_row = base.table_row
-        dependent: list[int] = []
-        index = value = _NOTHING
-        if walks:
-            walker.begin(base_row)
-            last = walks[-1]
-            for walk in walks:
-                dependent += walker.walk(walk, last=walk is last)
-            index, value = walker.take()
+        plan = self._plan(row, frame, count)
+        base = plan.base.table_row
+        changes = Changes()
+        if plan.items or len(plan.exits):
+            changes = walker.walk(plan.items, base=base, exits=plan.exits, frame=frame, count=count)
             self._learn(row, walker.visited)
         self.computed += 1
+        words, values, position.dependent = changes
         label = self._accept[row] - 1
         if label >= 0:
             following = tables.fill(frame, label)
             if following == tables.end_row:
-                index, value = self._with_eos(base_row, index, value)
+                words, values = self._with_eos(base, words, values)
             elif self._scopes[frame]:
-                dependent += self._eos
-        position.dependent = tuple(dependent)
-        return SparseMask(base, base_row, index, value)
+                position.dependent += self._eos
+        return SparseMask(plan.base, base, words, values)
 
-    def _plan(self, row: int, frame: int, count: int) -> tuple[BaseRow, list[Walk]]:
-        """The base row, and the walks over it that make the mask."""
+    def _plan(self, row: int, frame: int, count: int) -> Plan:
+        """What to walk for the mask of a configuration."""
         label = self._accept[row] - 1
         if label >= 0:
             return self._plan_ending(row, frame, count, label)
@@ -145,46 +145,45 @@ class Masks:
         if part is not None:
             return self._plan_part(part, row, frame, count)
         run = self._runs.of(row)
-        if run is not None:
-            return self._runs.base(run), self._runs.walks(run, frame, count)
-        return self._fixed, [Walk(self._walker.main, [(0, BELOW, frame, row, count, 0)])]
+        items = None if run is None else self._runs.items(run, frame, count)
+        if run is not None and items is not None:
+            return Plan(self._runs.base(run), items)
+        return Plan(self._fixed, [(MAIN, BELOW, frame, row, count, 0)])
 
-    def _plan_ending(self, row: int, frame: int, count: int, label: int) -> tuple[BaseRow, list[Walk]]:
+    def _plan_ending(self, row: int, frame: int, count: int, label: int) -> Plan:
         """The plan of a row whose lexeme may have ended: what it reads itself, and what may come after the end."""
-        main = self._walker.main
-        whole: list[Item] = [(0, BELOW, frame, row, count, 0)]
         after, after_frame = self._tables.next(frame, label)
         if (after <= 0 and after != DEAD) or (after > 0 and not self._apart(row, after)):
-            return self._fixed, [Walk(main, whole)]
-        walks = [] if after == DEAD else self._runs.walks_after(after, after_frame, frame, label, main)
+            return Plan(self._fixed, [(MAIN, BELOW, frame, row, count, 0)])
+        following = [] if after == DEAD else self._runs.items_after(after, after_frame, frame, label)
         part = self._part(row, frame) if self._wide[row] == row else None
         if part is None:
-            return self._fixed, [*walks, Walk(main, whole, mode=OWN_BYTES)]
-        base, inside = self._plan_part(part, row, frame, count)
-        return base, inside + walks
+            return Plan(self._fixed, [*following, (MAIN, BELOW_OWN, frame, row, count, 0)])
+        inside = self._plan_part(part, row, frame, count)
+        return Plan(inside.base, inside.items + following, inside.exits)
 
-    def _plan_part(self, part: Part, row: int, frame: int, count: int) -> tuple[BaseRow, list[Walk]]:
+    def _plan_part(self, part: Part, row: int, frame: int, count: int) -> Plan:
         """Exits of the wide row first, then the difference between it and `row`: it undoes what they set."""
         low, high = self._low[frame], self._high[frame]
         base = part.base if high == BIG else self._parts.within(part, high - count)
-        walks: list[Walk] = []
-        if part.remains is not None and part.free(low, high, count):
-            if len(part.remains) == 1 and high == BIG:
-                label, trie = part.remains[0]
-                following, next_frame = self._tables.next(frame, label)
-                if following > 0:
-                    base = self._parts.folded(part)
-                    walks.append(Walk(trie, [(0, BELOW, next_frame, following, 0, 0)]))
-                elif following != DEAD:
-                    walks.append(Walk(trie, [(0, AFTER, frame, label, 0, 0)]))
-            else:
-                walks = [Walk(trie, [(0, AFTER, frame, label, 0, 0)]) for label, trie in part.remains]
-        elif len(part.exits):
-            walks.append(Walk(self._walker.main, part.exits, frame, count))
+        items: list[Item] = []
+        exits = NO_ITEMS
+        if part.remains is None or not part.free(low, high, count):
+            exits = part.exits
+        elif len(part.remains) == 1 and high == BIG:
+            label, root = part.remains[0]
+            following, next_frame = self._tables.next(frame, label)
+            if following > 0:
+                base = self._parts.folded(part)
+                items.append((root, BELOW, next_frame, following, 0, 0))
+            elif following != DEAD:
+                items.append((root, AFTER, frame, label, 0, 0))
+        else:
+            items += [(root, AFTER, frame, label, 0, 0) for label, root in part.remains]
         wide = self._wide[row]
         if wide != row:
-            walks.append(Walk(self._walker.main, [(0, BELOW, frame, row, count, self._stand_in(row, wide))]))
-        return base, walks
+            items.append((MAIN, BELOW, frame, row, count, self._stand_in(row, wide)))
+        return Plan(base, items, exits)
 
     def _apart(self, row: int, after: int) -> bool:
         """Whether no byte can be read both by `row`, whose lexeme may end, and by the row after that end."""
@@ -223,14 +222,12 @@ class Masks:
             del self._effort[row]
 
     def _end_mask(self) -> SparseMask:
-        index = np.array(list(self._eos_words), np.int32)
-        value = np.array(list(self._eos_words.values()), np.int64).astype(np.uint32).view(np.int32)
-        return SparseMask(self._fixed, EMPTY, index, value)
+        return SparseMask(self._fixed, EMPTY, *self._with_eos(EMPTY, NOTHING, NOTHING))
 
-    def _with_eos(self, base: int, index: Int32s, value: Int32s) -> tuple[Int32s, Int32s]:
-        words = dict(zip(index.tolist(), value.tolist(), strict=True))
+    def _with_eos(self, base: int, words: Int32s, values: Int32s) -> tuple[Int32s, Int32s]:
+        changed = dict(zip(words.tolist(), values.tolist(), strict=True))
         for word, bits in self._eos_words.items():
-            old = words.get(word)
-            words[word] = (int(self.rows.table[base, word]) if old is None else old) | bits
-        wrapped = np.array(list(words.values()), np.int64).astype(np.uint32).view(np.int32)
-        return np.array(list(words), np.int32), wrapped
+            old = changed.get(word)
+            changed[word] = (int(self.rows.table[base, word]) if old is None else old) | bits
+        wrapped = np.array(list(changed.values()), np.int64).astype(np.uint32).view(np.int32)
+        return np.array(list(changed), np.int32), wrapped

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from ..automaton.codes import BIG, COUNT, NEVER_LOOPS, ROW_MASK, STRING_LOOPS, byte_class
 from ..automaton.tables import Tables
 from .rows import EMPTY, NONE, PLAIN_TOKENS, BaseRow, MaskRows, set_bits
-from .trie import DEPTH_MASK, DEPTH_SHIFT, END_SHIFT, PLAIN, build_trie
-from .vocabulary import Vocabulary
-from .walkcodes import AFTER_LOW, BEFORE, BELOW, CONTEXT_FREE, COSTS, COUNTED, KIND, NODE, OWN_BYTES, PLACE, PLAIN_BASE
-from .walker import BoundTrie, Walk, Walker, bind
+from .trie import DEPTH_MASK, DEPTH_SHIFT, END_SHIFT, PLAIN
+from .vocabulary import MAIN, Vocabulary
+from .walkcodes import AFTER_LOW, BEFORE, BELOW, BELOW_OWN, CONTEXT_FREE, COSTS, COUNTED, KIND, NODE, PLACE, PLAIN_BASE
+from .walker import Walker
 
 _MANY_TOKENS: Final = 30_000
 """Beyond so many tokens below its exits a part keeps no tries of what remains: building them would cost more."""
@@ -40,7 +40,7 @@ class Part:
     base      the tokens that stay inside the lexeme
     folded    the same and the tokens that end with the lexeme, where all its ends have one label
     exits     int32 [k, 6], items with open frame, see `kernels`
-    remains   label -> trie of what remains of the exits' tokens; None where exits are walked one by one
+    remains   (label, root) of tries of what remains of the exits' tokens; None where exits are walked one by one
     longest   the most code points that an exit has counted
     cost      uint16 or int32 [size], code points to the nearest end by way of each token, the highest value: never
     dearest   the highest cost of an allowed token
@@ -49,7 +49,7 @@ class Part:
 
     base: BaseRow
     exits: npt.NDArray[np.int32]
-    remains: tuple[tuple[int, BoundTrie], ...] | None
+    remains: tuple[tuple[int, int], ...] | None
     longest: int
     checks_low: bool
     cost: npt.NDArray[Any] | None
@@ -68,7 +68,6 @@ class Parts:
     def __init__(self, vocabulary: Vocabulary, tables: Tables, rows: MaskRows, walker: Walker) -> None:
         self._vocabulary, self._tables, self._rows, self._walker = vocabulary, tables, rows, walker
         self._parts: dict[tuple[int, int], Part] = {}
-        self._remains: dict[tuple[bytes, bytes], BoundTrie] = {}
         self._write_plain()
 
     def get(self, row: int, allow: int, *, bounded: bool) -> Part:
@@ -99,8 +98,7 @@ class Parts:
             row = self._rows.table[self._rows.claim(known)]
             row[:] = self._rows.table[part.base.table_row]
             assert part.remains is not None
-            trie = part.remains[0][1].trie
-            set_bits(row, trie.order[: trie.first[1]])
+            set_bits(row, self._vocabulary.tries.own(part.remains[0][1]))
         self._rows.used[known.table_row] = 1
         return known
 
@@ -109,31 +107,36 @@ class Parts:
         tables.build_row(row)
         plain = self._is_plain(row)
         free = plain and bounded and self._is_free(row)
-        mode = CONTEXT_FREE | (OWN_BYTES if tables.accept[row] else 0)
+        mode = CONTEXT_FREE
         if bounded:
             mode |= COSTS
             plain = free
         if plain:
             mode |= PLAIN_BASE
-            trie = walker.main.trie
-            walker.cost[trie.order] = trie.lengths + tables.need[row]
-        walker.begin(PLAIN_TOKENS if plain else EMPTY, mode, free_row=row if free else 0)
+            tries = self._vocabulary.tries
+            last = tries.first[self._vocabulary.node_count]
+            walker.cost[tries.order[:last]] = tries.lengths[:last] + tables.need[row]
+        kind = BELOW_OWN if tables.accept[row] else BELOW
         tables.allow[0] = allow
         try:
-            walker.walk(Walk(walker.main, [(0, BELOW, 0, row, 0, 0)]), last=True)
+            changes = walker.walk(
+                [(MAIN, kind, 0, row, 0, 0)],
+                base=PLAIN_TOKENS if plain else EMPTY,
+                mode=mode,
+                free_row=row if free else 0,
+            )
         finally:
             tables.allow[0] = -1
         exits = walker.exits()
-        index, value = walker.take()
         base = BaseRow()
         mask = self._rows.table[self._rows.claim(base)]
         mask[:] = self._rows.table[PLAIN_TOKENS if plain else EMPTY]
-        mask[index] = value
+        mask[changes.words] = changes.values
         cost, dearest = self._costs(mask) if bounded else (None, 0)
         return Part(
             base=base,
             exits=exits,
-            remains=self._tries(exits),
+            remains=self._split(exits),
             longest=int(exits[:, COUNTED].max(initial=0)),
             checks_low=bool((exits[:, KIND] == AFTER_LOW).any()),
             cost=cost,
@@ -177,39 +180,41 @@ class Parts:
             waiting += np.unique(values[bytes_] & ROW_MASK).tolist()
         return True
 
-    def _tries(self, exits: npt.NDArray[np.int32]) -> tuple[tuple[int, BoundTrie], ...] | None:
-        trie = self._walker.main.trie
-        ends = trie.nodes[exits[:, NODE]] >> END_SHIFT
-        if int((trie.first[ends] - trie.first[exits[:, NODE]]).sum()) > _MANY_TOKENS:
+    def _split(self, exits: npt.NDArray[np.int32]) -> tuple[tuple[int, int], ...] | None:
+        """Tries of what remains after the exits of each label."""
+        tries = self._vocabulary.tries
+        ends = tries.nodes[exits[:, NODE]] >> END_SHIFT
+        if int((tries.first[ends] - tries.first[exits[:, NODE]]).sum()) > _MANY_TOKENS:
             return None
-        labels = np.unique(exits[:, PLACE])
-        return tuple((label, self._remaining(exits[exits[:, PLACE] == label])) for label in labels.tolist())
+        split: list[tuple[int, int]] = []
+        for label in np.unique(exits[:, PLACE]).tolist():
+            root = self._remaining(exits[exits[:, PLACE] == label])
+            if root is None:
+                return None
+            split.append((label, root))
+        return tuple(split)
 
-    def _remaining(self, exits: npt.NDArray[np.int32]) -> BoundTrie:
+    def _remaining(self, exits: npt.NDArray[np.int32]) -> int | None:
         """The trie of what remains of the tokens below the exits, once the lexeme has ended."""
+        tries, texts = self._vocabulary.tries, self._vocabulary.tokens
         nodes, kinds = exits[:, NODE], exits[:, KIND] == BEFORE
-        key = (nodes.tobytes(), kinds.tobytes())
-        known = self._remains.get(key)
-        if known is not None:
-            return known
-        trie, tokens = self._walker.main.trie, self._vocabulary.tokens
-        depths = (trie.nodes[nodes] >> DEPTH_SHIFT & DEPTH_MASK) - kinds
         ids: list[int] = []
         rests: list[bytes] = []
-        for node, depth in zip(nodes.tolist(), depths.tolist(), strict=True):
-            below = trie.tokens_below(node).tolist()
-            ids += below
-            rests += [(tokens[token] or b"")[depth:] for token in below]
-        made = self._remains[key] = bind(build_trie(rests, ids))
-        return made
+        key = ("after", nodes.tobytes(), kinds.tobytes())
+        if not tries.knows(key):
+            depths = (tries.nodes[nodes] >> DEPTH_SHIFT & DEPTH_MASK) - kinds
+            for node, depth in zip(nodes.tolist(), depths.tolist(), strict=True):
+                below = tries.below(node).tolist()
+                ids += below
+                rests += [(texts[token] or b"")[depth:] for token in below]
+        return tries.get(key, rests, ids)
 
     def _write_plain(self) -> None:
-        trie = self._walker.main.trie
-        counts = np.diff(trie.first)
-        plain = np.repeat(trie.nodes & PLAIN != 0, counts)
+        tries, count = self._vocabulary.tries, self._vocabulary.node_count
+        plain = np.repeat(tries.nodes[:count] & PLAIN != 0, np.diff(tries.first[: count + 1]))
         row = self._rows.table[PLAIN_TOKENS]
         row[:] = 0
-        set_bits(row, trie.order[plain])
+        set_bits(row, tries.order[: len(plain)][plain])
 
     def _pack(self, row: int, allowed: npt.NDArray[np.bool_]) -> None:
         packed = np.packbits(allowed, bitorder="little")

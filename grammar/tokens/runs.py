@@ -16,10 +16,9 @@ import numpy as np
 from ..automaton.codes import DENSE, EDGE_SHIFT, MAX_EDGES, ROW_MASK
 from ..automaton.tables import Tables
 from .rows import NONE, BaseRow, MaskRows, set_bits
-from .trie import build_trie
-from .vocabulary import WHITE, Vocabulary, split_white
+from .vocabulary import MAIN, WHITE, Vocabulary, split_white
 from .walkcodes import AFTER, BELOW
-from .walker import BoundTrie, Item, Walk, bind, view
+from .walker import Item, view
 
 _LONGEST: Final = 100
 
@@ -44,9 +43,9 @@ class Runs:
         self._rows, self._form, self._accept = view(tables.rows), view(tables.form), view(tables.accept)
         self._edge_byte, self._edge_next = view(tables.edge_byte), view(tables.edge_next)
         self._known: dict[int, Run | None] = {}
-        self._tries: dict[int, BoundTrie] = {}
+        self._roots: dict[int, int | None] = {}
         self._bases: dict[int, BaseRow] = {}
-        self._single = bind(vocabulary.stripped)
+        self._vocabulary = vocabulary
         self._several: list[tuple[int, bytes, int]] = []  # white-space characters, the rest, id
         self._white: list[tuple[int, int]] = []  # tokens of nothing else: length, id
         for number, token in enumerate(vocabulary.tokens):
@@ -80,33 +79,33 @@ class Runs:
         self._mask_rows.used[known.table_row] = 1
         return known
 
-    def walks(self, run: Run, frame: int, count: int) -> list[Walk]:
-        """The walks that, over `base`, make the mask of a row with this run."""
-        items: list[Item] = [(0, BELOW, frame, run.row, count, 0)]
-        walks = [Walk(self._single, items)]
+    def items(self, run: Run, frame: int, count: int) -> list[Item] | None:
+        """The walks that, over `base`, make the mask of a row with this run; None if there is no trie for it."""
+        items: list[Item] = [(self._vocabulary.stripped, BELOW, frame, run.row, count, 0)]
         if run.length > 1:
-            walks.append(Walk(self._trie(run.length), items))
-        return walks
+            root = self._root(run.length)
+            if root is None:
+                return None
+            items.append((root, BELOW, frame, run.row, count, 0))
+        return items
 
-    def walks_after(self, row: int, frame: int, before: int, label: int, main: BoundTrie) -> list[Walk]:
+    def items_after(self, row: int, frame: int, before: int, label: int) -> list[Item]:
         """The walks for what may follow a lexeme of the frame `before` that ends with `label`, in `row` and `frame`."""
         run = self.of(row)
-        if run is None:
-            return [Walk(main, [(0, BELOW, frame, row, 0, 0)])]
-        # White space alone is what remains nothing of: taken as the tokens of the trie's root, once the label is.
-        return [
-            Walk(self._single, [(0, BELOW, frame, run.row, 0, 0)]),
-            Walk(self._trie(run.length), [(0, AFTER, before, label, 0, 0)]),
-        ]
+        root = None if run is None else self._root(run.length)
+        if run is None or root is None:
+            return [(MAIN, BELOW, frame, row, 0, 0)]
+        # White space alone is what remains nothing of: the tokens of the trie's root, allowed with the label.
+        return [(self._vocabulary.stripped, BELOW, frame, run.row, 0, 0), (root, AFTER, before, label, 0, 0)]
 
-    def _trie(self, length: int) -> BoundTrie:
-        known = self._tries.get(length)
-        if known is None:
+    def _root(self, length: int) -> int | None:
+        """The root of the trie of tokens with at most `length` white-space characters, but not just one before text."""
+        if length not in self._roots:
             fitting = [(rest, number) for spaces, rest, number in self._several if spaces <= length]
             fitting += [(b"", number) for spaces, number in self._white if spaces <= length]
-            trie = build_trie([rest for rest, _ in fitting], [number for _, number in fitting])
-            known = self._tries[length] = bind(trie)
-        return known
+            rests, ids = [rest for rest, _ in fitting], [number for _, number in fitting]
+            self._roots[length] = self._vocabulary.tries.get(("after white space", length), rests, ids)
+        return self._roots[length]
 
     def _chain(self, row: int) -> list[int]:
         chain = [row]

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..automaton.codes import NEVER_LOOPS, byte_class
-from ..automaton.memory import reserve
 from ..errors import VocabularyError
 
 Int32s = npt.NDArray[np.int32]
@@ -46,7 +45,7 @@ _PLAIN_CLASSES: Final = 96  # `byte_class` numbers the characters that stand for
 
 @dataclass(frozen=True)
 class Trie:
-    """A byte trie with N nodes over some tokens. Arrays are 64-byte aligned.
+    """A byte trie with N nodes over some tokens.
 
     nodes       int64 [N]     packed words, see above; node 0 is the root, with the tokens that have no bytes left
     roots       int32 [256]   the root's child for each byte, 0: none
@@ -66,11 +65,6 @@ class Trie:
     characters: Int32s
     lengths: Int32s
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        return sum(array.nbytes for array in self.arrays().values())
-
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -82,13 +76,6 @@ class Trie:
     def tokens_below(self, node: int) -> Int32s:
         """Ids of the tokens whose bytes begin with the path to `node`."""
         return self.order[self.first[node] : self.first[self.end(node)]]
-
-
-def aligned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A copy whose memory begins on a page, as TVM's kernels want it (64 bytes)."""
-    copy = reserve(max(array.size, 1), array.dtype)[: array.size].reshape(array.shape)
-    copy[...] = array
-    return copy
 
 
 def build_trie(tokens: Sequence[bytes], ids: Sequence[int]) -> Trie:
@@ -132,13 +119,13 @@ def build_trie(tokens: Sequence[bytes], ids: Sequence[int]) -> Trie:
     children = np.flatnonzero(depth == 1)
     roots[byte[children]] = children
     return Trie(
-        nodes=aligned(nodes),
-        roots=aligned(roots),
-        first=aligned(first.astype(np.int32)),
-        order=aligned(order.astype(np.int32)),
-        summary=aligned(summary),
-        characters=aligned(characters.astype(np.int32)),
-        lengths=aligned(characters[added].astype(np.int32)),
+        nodes=nodes,
+        roots=roots,
+        first=first.astype(np.int32),
+        order=order.astype(np.int32),
+        summary=summary,
+        characters=characters.astype(np.int32),
+        lengths=characters[added].astype(np.int32),
     )
 
 

@@ -14,12 +14,15 @@ import numpy.typing as npt
 from ..errors import VocabularyError
 from .cache import cache_folder, load_arrays, save_arrays
 from .reading import find_eos, read_tokens
-from .trie import BYTE_MASK, END_SHIFT, MAX_DEPTH, Trie, aligned, build_trie
+from .trie import BYTE_MASK, END_SHIFT, MAX_DEPTH, Trie, build_trie
+from .tries import Tries
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _FORMAT: Final = b"slipcast vocabulary 2"
+MAIN: Final = 0
+"""The root of the trie over all tokens."""
 _TRIE: Final = "trie_"
 _STRIPPED: Final = "stripped_"
 WHITE: Final = b" \t\n\r"
@@ -32,8 +35,8 @@ class Vocabulary:
     tokens   bytes of each id, None for ids that are never text: special, unused, ends of text, padding
     eos_ids  ids that may end a text once the grammar accepts
     size     number of ids including padding, the width of the model's logits; a mask has `words` 32-bit words
-    trie     the byte trie over `tokens`
-    stripped the trie over those with at most one leading white-space character, without it
+    tries    the byte trie over `tokens`, its root at MAIN; others are added by the token level
+    stripped root of the trie over the tokens with at most one leading white-space character, without it
     """
 
     def __init__(
@@ -83,8 +86,14 @@ class Vocabulary:
         self.size = len(tokens)
         self.words = (self.size + 31) // 32
         self.key = key
-        self.trie = trie
-        self.stripped = stripped
+        self.tries = Tries()
+        self.tries.add(trie)
+        self.node_count = self.tries.node_count
+        added = self.tries.add(stripped)
+        if added is None:
+            raise VocabularyError(f"the vocabulary is too large: {self.node_count} nodes in its trie")
+        self.stripped = added
+        self._stripped_nodes = self.tries.node_count - added
 
     def __len__(self) -> int:
         return self.size
@@ -94,7 +103,8 @@ class Vocabulary:
 
     def tokenize(self, data: bytes) -> list[int] | None:
         """The fewest tokens that spell `data`, not the tokenizer's own choice; None if no tokens do."""
-        nodes, roots, trie = self.trie.nodes, self.trie.roots, self.trie
+        tries = self.tries
+        nodes, first, roots = tries.nodes, tries.first, tries.roots[MAIN]
         best: list[tuple[int, int, int] | None] = [None] * (len(data) + 1)  # tokens so far, from where, last token
         best[0] = (0, 0, -1)
         for start in range(len(data)):
@@ -104,13 +114,13 @@ class Vocabulary:
             node = int(roots[data[start]])
             position = start + 1
             while node:
-                if trie.first[node] < trie.first[node + 1]:
+                if first[node] < first[node + 1]:
                     known = best[position]
                     if known is None or known[0] > here[0] + 1:
-                        best[position] = (here[0] + 1, start, int(trie.order[trie.first[node]]))
+                        best[position] = (here[0] + 1, start, int(tries.order[first[node]]))
                 if position == len(data):
                     break
-                node = _child(nodes, node, trie.end(node), data[position])
+                node = _child(nodes, node, data[position])
                 position += 1
         ids: list[int] = []
         position = len(data)
@@ -123,8 +133,8 @@ class Vocabulary:
         return ids[::-1]
 
 
-def _child(nodes: npt.NDArray[np.int64], node: int, end: int, byte: int) -> int:
-    child = node + 1
+def _child(nodes: npt.NDArray[np.int64], node: int, byte: int) -> int:
+    child, end = node + 1, int(nodes[node]) >> END_SHIFT
     while child < end:
         word = int(nodes[child])
         if word & BYTE_MASK == byte:
@@ -194,8 +204,10 @@ def _build_stripped(tokens: Sequence[bytes | None]) -> Trie:
 
 def _store(vocabulary: Vocabulary) -> dict[str, npt.NDArray[Any]]:
     text = np.frombuffer(b"".join([token for token in vocabulary.tokens if token]), np.uint8)
-    arrays = {"text": text, "token_lengths": _lengths(vocabulary.tokens)}
-    for prefix, trie in ((_TRIE, vocabulary.trie), (_STRIPPED, vocabulary.stripped)):
+    arrays: dict[str, npt.NDArray[Any]] = {"text": text, "token_lengths": _lengths(vocabulary.tokens)}
+    tries = vocabulary.tries
+    main = tries.trie(MAIN, vocabulary.node_count)
+    for prefix, trie in ((_TRIE, main), (_STRIPPED, tries.trie(vocabulary.stripped, vocabulary._stripped_nodes))):
         arrays |= {prefix + name: array for name, array in trie.arrays().items()}
     return arrays
 
@@ -204,7 +216,7 @@ def _restore(stored: dict[str, npt.NDArray[Any]]) -> tuple[tuple[bytes | None, .
     try:
         text, lengths = stored["text"].tobytes(), stored["token_lengths"]
         tries = [
-            Trie(**{name: aligned(stored[prefix + name]) for name in Trie.__dataclass_fields__})
+            Trie(**{name: stored[prefix + name] for name in Trie.__dataclass_fields__})
             for prefix in (_TRIE, _STRIPPED)
         ]
     except KeyError:  # written by something else

@@ -12,6 +12,7 @@ AFTER: Final = 1
 BEFORE: Final = 2
 AFTER_LOW: Final = 3
 AT: Final = 4
+BELOW_OWN: Final = 5
 
 # Columns of an item.
 ITEM: Final = 6
@@ -35,8 +36,6 @@ COUNTERS: Final = 16
 # Bits of `mode`.
 FIRST: Final = 1
 """Begin a new mask; otherwise go on with the one that the last call left."""
-LAST: Final = 2
-"""Once nothing is pending, write out the changed words."""
 CONTEXT_FREE: Final = 4
 """Keep lexeme ends as exits instead of following them."""
 PLAIN_BASE: Final = 8
@@ -47,5 +46,3 @@ COSTS: Final = 16
 STACK_ROWS: Final = DEPTH_MASK + 2
 MAX_WORDS: Final = (1 << 30) - 1
 """Of a wide `allow`, how many words there are; the bit above says whether unclaimed keys may come."""
-OWN_BYTES: Final = 32
-"""At the root take only what the row itself reads, not what may come after a lexeme that could have ended before."""

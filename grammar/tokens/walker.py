@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ from ..automaton.memory import reserve
 from ..automaton.tables import Tables
 from .compiled import load_walk
 from .rows import MaskRows
-from .trie import Trie
+from .vocabulary import Vocabulary
 from .walkcodes import (
     CHANGED,
     COUNTERS,
@@ -22,7 +21,6 @@ from .walkcodes import (
     EXITS,
     FIRST,
     ITEM,
-    LAST,
     MISSES,
     PENDING,
     STACK_ROWS,
@@ -31,144 +29,111 @@ from .walkcodes import (
 
 Int32s = npt.NDArray[np.int32]
 Item = tuple[int, int, int, int, int, int]
-
-_SPARE: Final = 64
-
-
-@dataclass(frozen=True)
-class BoundTrie:
-    """A trie, and its arrays as the kernel takes them."""
-
-    trie: Trie
-    tensors: tuple[Any, ...]
+NOTHING: Final = np.zeros(0, np.int32)
+NO_ITEMS: Final = np.zeros((0, ITEM), np.int32)
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """One walk over a trie: from where, what completes items without a frame, and bits of `walkcodes` besides."""
+class Changes(NamedTuple):
+    """A mask as what it changes in its base row: the numbers of words, and what they are.
 
-    trie: BoundTrie
-    items: Sequence[Item] | Int32s
-    frame: int = 0
-    count: int = 0
-    mode: int = 0
+    dependent: tokens whose fate the recorded text decides, their bits are not set.
+    """
 
-
-def bind(trie: Trie) -> BoundTrie:
-    """The trie with its arrays seen as tensors, in the order of the kernel's parameters; nothing is copied."""
-    arrays = (trie.nodes, trie.roots, trie.first, trie.order, trie.summary, trie.characters, trie.lengths)
-    return BoundTrie(trie, tuple(tvm_ffi.from_dlpack(array) for array in arrays))
+    words: Int32s = NOTHING
+    values: Int32s = NOTHING
+    dependent: tuple[int, ...] = ()
 
 
 class Walker:
-    """Walks for one mask at a time: `begin`, any number of `walk`, then `take` or `abandon`.
+    """Walks for one mask at a time. Not thread-safe: callers hold the arena's lock.
 
-    Not thread-safe: callers hold the arena's lock.
+    cost     int32 [size], what a walk with COSTS noted
+    visited  nodes visited by the last walk
     """
 
-    def __init__(self, trie: Trie, tables: Tables, rows: MaskRows, size: int) -> None:
+    def __init__(self, vocabulary: Vocabulary, tables: Tables, rows: MaskRows) -> None:
         self._tables = tables
-        self._walk = load_walk()
-        self.main = bind(trie)
-        # A walk holds at most one item per node; the tries of what remains after exits have at most twice the nodes.
-        limit = 2 * len(trie.nodes) + _SPARE
+        self._kernel = load_walk()
+        self._tries = tries = vocabulary.tries
+        # A walk holds at most one item per node it visits; the tries besides the main one are parts of it, merged.
+        limit = 4 * vocabulary.node_count + 64
         width = rows.words
-        self._items: list[Int32s] = [_items(limit), _items(limit)]
+        self._items: Int32s = reserve(2 * limit * ITEM, np.int32).reshape(2, limit, ITEM)
+        self._cells = view(self._items)
         self._touched = reserve(width, np.int32)
-        self._index = reserve(width, np.int32)
-        self._value = reserve(width, np.int32)
-        self._misses = reserve(4 * limit, np.int32).reshape(2 * limit, 2)
-        self._exits = _items(limit)
+        self._index, self._value = reserve(width, np.int32), reserve(width, np.int32)
+        self._misses = reserve(4 * limit, np.int32).reshape(-1, 2)
+        self._exits: Int32s = reserve(limit * ITEM, np.int32).reshape(limit, ITEM)
         self._dependent = reserve(limit, np.int32)
-        self.cost = reserve(size, np.int32)
-        self._counters = reserve(COUNTERS, np.int32)
-        self._counter = view(self._counters)
-        self._item_cells = [view(items) for items in self._items]
-        self._buffers = [tvm_ffi.from_dlpack(items) for items in self._items]
+        self.cost = reserve(vocabulary.size, np.int32)
+        counters = reserve(COUNTERS, np.int32)
+        self._counters = view(counters)
+        self.visited = 0
         arrays = (
+            tries.nodes, tries.roots, tries.first, tries.order, tries.summary, tries.characters, tries.lengths,
             tables.rows, tables.form, tables.edge_byte, tables.edge_next, tables.accept, tables.need, tables.reach,
             tables.reach_words, tables.loops, tables.base, tables.capacity, tables.allow, tables.low, tables.high,
             tables.next_row, tables.next_frame,
             rows.table, reserve(STACK_ROWS * 4, np.int32).reshape(-1, 4), reserve(width, np.int32),
             self._touched, self._index, self._value, self._misses, self._exits, self._dependent, self.cost,
-            self._counters,
+            counters, self._items,
         )  # fmt: skip
-        self._fixed = tuple(tvm_ffi.from_dlpack(array) for array in arrays)
-        self._base = 0
-        self._mode = FIRST
-        self._free_row = 0
+        self._tensors = tuple(tvm_ffi.from_dlpack(array) for array in arrays)
 
-    def begin(self, base: int, mode: int = 0, free_row: int = 0) -> None:
-        """Begins a mask over the row `base` of the mask rows.
+    def walk(
+        self,
+        items: Sequence[Item],
+        *,
+        base: int,
+        exits: Int32s = NO_ITEMS,
+        frame: int = 0,
+        count: int = 0,
+        mode: int = 0,
+        free_row: int = 0,
+    ) -> Changes:
+        """Walks from `exits` (completed by `frame` and `count`), then from `items`, over the mask row `base`.
 
         `mode` may hold CONTEXT_FREE, COSTS and PLAIN_BASE; `free_row` is a row that every plain character leads back to
-        (costs of whole subtrees are known there).
+        (costs of whole subtrees are known there). Whatever the walk misses is filled on the way. An exception of a
+        handler or a row's builder leaves the walker as it was.
         """
-        self._base = base
-        self._mode = FIRST | mode
-        self._free_row = free_row
-
-    def walk(self, walk: Walk, *, last: bool) -> list[int]:
-        """Walks to the end, nothing pending. Returns tokens that depend on recorded text.
-
-        `last`: no more walks follow for this mask. An exception of a handler or a row's builder leaves the walker
-        ready for `begin`.
-        """
-        counter, items, tensors = self._counter, walk.items, walk.trie.tensors
+        counters, cells = self._counters, self._cells
+        waiting = len(exits)
+        if waiting:
+            self._items[0, :waiting] = exits
+        cell = waiting * ITEM
+        for item in items:
+            for number in item:
+                cells[cell] = number
+                cell += 1
+        waiting += len(items)
         here = 0
-        view = self._item_cells[0]
-        if len(items) == 1:
-            for column, number in enumerate(items[0]):
-                view[column] = number
-        else:
-            self._items[0][: len(items)] = items
-        pending = len(items)
-        ending = walk.mode | (LAST if last else 0)
-        counter[DEPENDENT] = 0
-        dependent: list[int] = []
+        mode |= FIRST
         try:
             while True:
-                self._walk(
-                    *tensors, *self._fixed, self._buffers[here], self._buffers[1 - here],
-                    pending, walk.frame, walk.count, self._base, self._mode | ending, self._free_row,
-                )  # fmt: skip
-                self._mode &= ~FIRST
-                pending = counter[PENDING]
-                if not pending:
+                self._kernel(*self._tensors, waiting, here, frame, count, base, mode, free_row)
+                waiting = counters[PENDING]
+                if not waiting:
                     break
-                if counter[MISSES]:
-                    self._tables.fill_requests(self._misses[: counter[MISSES]].tolist())
+                misses = counters[MISSES]
+                if misses:
+                    self._tables.fill_requests(self._misses[:misses].tolist())
+                mode &= ~FIRST
                 here = 1 - here
         except BaseException:
-            self.abandon()
+            self._touched[:] = 0
             raise
-        if counter[DEPENDENT]:
-            for node in self._dependent[: counter[DEPENDENT]].tolist():
-                dependent += walk.trie.trie.tokens_below(node).tolist()
-        return dependent
-
-    def take(self) -> tuple[Int32s, Int32s]:
-        """Numbers of the words in which the mask differs from its base row, and their values; after the last walk."""
-        changed = self._counter[CHANGED]
-        return self._index[:changed].copy(), self._value[:changed].copy()
+        self.visited = counters[VISITED]
+        changed = counters[CHANGED]
+        dependent: list[int] = []
+        if counters[DEPENDENT]:
+            for node in self._dependent[: counters[DEPENDENT]].tolist():
+                dependent += self._tries.below(node).tolist()
+        return Changes(self._index[:changed].copy(), self._value[:changed].copy(), tuple(dependent))
 
     def exits(self) -> Int32s:
-        """[k, 6]: the ends of the lexeme that a context-free walk met, as items that any frame can finish."""
-        return self._exits[: self._counter[EXITS]].copy()
-
-    @property
-    def visited(self) -> int:
-        """Nodes visited since `begin`."""
-        return self._counter[VISITED]
-
-    def abandon(self) -> None:
-        """Drops the mask in the making."""
-        self._touched[:] = 0
-
-
-def _items(count: int) -> Int32s:
-    items: Int32s = reserve(count * ITEM, np.int32).reshape(count, ITEM)
-    return items
+        """[k, 6]: the ends of the lexeme that the last, context-free walk met, as items that any frame can finish."""
+        return self._exits[: self._counters[EXITS]].copy()
 
 
 def view(array: npt.NDArray[Any]) -> memoryview[int]:
