@@ -66,7 +66,8 @@ def check_shape(dfa: Dfa, steps: int = 150) -> None:
         seen.update(targets)
 
 
-BOUNDS: list[Fraction | None] = [None, *map(F, ("-12", "-1.5", "-1", "-0.05", "0", "0.1", "1", "2.5", "10", "20.05", "125"))]
+NUMBERS = ("-12", "-1.5", "-1", "-0.05", "0", "0.1", "1", "2.5", "10", "20.05", "125")
+BOUNDS: list[Fraction | None] = [None, *map(F, NUMBERS)]
 STEPS: list[tuple[Fraction, ...]] = [(), (F(1),), (F(2),), (F("0.5"),), (F("0.05"),), (F(25),), (F(1), F("0.4"))]
 
 

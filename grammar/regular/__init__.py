@@ -1,4 +1,4 @@
-"""A toolbox of regular languages over Unicode code points: patterns, formats, numbers, words, and their boolean algebra."""
+"""A toolbox of regular languages over code points: patterns, formats, numbers, words, and their boolean algebra."""
 
 from .charset import ALL, CharSet, partition
 from .dfa import EMPTY_DFA, INFINITE, Dfa, star

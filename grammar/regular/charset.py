@@ -134,7 +134,7 @@ class CharSet:
 
 
 def partition(sets: Iterable[CharSet]) -> list[CharSet]:
-    """The coarsest blocks such that each of `sets` is a union of blocks; code points in none of them are in no block."""
+    """The coarsest blocks such that each of `sets` is a union of some; code points in none of them are in no block."""
     blocks: list[CharSet] = []
     for current in dict.fromkeys(sets):
         refined: list[CharSet] = []

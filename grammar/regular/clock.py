@@ -86,7 +86,13 @@ class TimeDfa(LazyDfa[_State]):
     def _at_least(self, state: _State) -> int:
         if state.stage == "rest":
             return self._rest(state.minute).shortest(state.rest)
-        return {"minute": 9 - len(state.text), "second": 3, "unit": 2, "leap": 7}[state.stage]
+        return {"minute": 9 - len(state.text), "second": 3, "unit": 2, "leap": 2 if state.minute == _DAY - 1 else 7}[
+            state.stage
+        ]
+
+    def _distance(self, start: int) -> int:
+        found = self._distances[start] = self._at_least(self._states[start])
+        return found
 
 
 class ThenDfa(LazyDfa[tuple[bool, int]]):
@@ -115,6 +121,10 @@ class ThenDfa(LazyDfa[tuple[bool, int]]):
             return self.second.shortest(state[1])
         assert self.second.start is not None
         return min(self.first.shortest(state[1]) + self.second.shortest(self.second.start), INFINITE)
+
+    def _distance(self, start: int) -> int:
+        found = self._distances[start] = self._at_least(self._states[start])
+        return found
 
     def longest(self, state: int) -> int:
         in_second, number = self._states[state]

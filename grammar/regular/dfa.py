@@ -23,8 +23,8 @@ from .charset import ALL, EMPTY_SET, CharSet
 INFINITE: int = 1 << 30
 Step = tuple[tuple[CharSet, int], ...]
 
-_MAX_STATES = 400_000
-_MAX_SEARCH = 60_000
+_MAX_STATES = 100_000
+_MAX_SEARCH = 50_000
 _MAX_COUNTABLE_SEARCH = 256
 _KEPT_AUTOMATA = 4096
 
@@ -85,6 +85,7 @@ class LazyDfa(Dfa, Generic[S]):
         self._all_moves: list[Step | None] = []
         self._live_moves: list[Step | None] = []
         self._distances: dict[int, int] = {}
+        self._most_states = _MAX_STATES
         self._lock = threading.RLock()
 
     # What a subclass says
@@ -132,7 +133,7 @@ class LazyDfa(Dfa, Generic[S]):
         return found
 
     @cached_property
-    def countable(self) -> bool:  # type: ignore[override]
+    def countable(self) -> bool:
         return self._start is None or _gap_free(self, self._start)
 
     def _number(self, state: S) -> int:
@@ -142,8 +143,8 @@ class LazyDfa(Dfa, Generic[S]):
                 found = self._numbers.get(state)
                 if found is None:
                     found = len(self._states)
-                    if found >= _MAX_STATES:
-                        raise BudgetError(f"the automaton of {self.name} has more than {_MAX_STATES} states")
+                    if found >= self._most_states:
+                        raise BudgetError(f"the automaton of {self.name} has more than {self._most_states} states")
                     self._states.append(state)
                     self._all_moves.append(None)
                     self._live_moves.append(None)
@@ -162,7 +163,7 @@ class LazyDfa(Dfa, Generic[S]):
         return found
 
     def _distance(self, start: int) -> int:
-        """Best-first search (A*) for acceptance; settles every state it can: those on the way, or all if there is none."""
+        """Best-first search (A*) for acceptance; settles the states on the way, or all it saw if there is none."""
         known, states = self._distances, self._states
         if (found := known.get(start)) is not None:
             return found

@@ -16,7 +16,7 @@ from .charset import ALL, DIGIT, LINE_END, SPACE, WORD, CharSet
 from .nodes import Assert, Chars, Choice, Look, Node, Repeat, Sequence
 from .unicode import UnknownPropertyError, fold_case, property_set
 
-_MAX_LENGTH = 200_000
+_MAX_LENGTH = 125_000
 _MAX_HEIGHT = 150
 _SYNTAX = frozenset("^$\\.*+?()[]{}|/")
 _CLASSES = {"d": DIGIT, "D": ~DIGIT, "w": WORD, "W": ~WORD, "s": SPACE, "S": ~SPACE}
@@ -258,11 +258,12 @@ class _Parser:
         if following == "-":
             self.at += 1
             return ord("-")
-        found = self.escape(start, in_class=True, single=(single := []))
+        single: list[int] = []
+        found = self.escape(start, in_class=True, single=single)
         return single[0] if single else found
 
     def escape(self, start: int, *, in_class: bool, single: list[int] | None = None) -> CharSet:
-        """The set after a backslash at `start`. Appends to `single` the code point if it is a single one, surrogates too."""
+        """The set after a backslash at `start`. A single code point, even a surrogate, is added to `single`."""
         if self.at >= len(self.source):
             raise self.fail("nothing after the last backslash", start)
         char = self.source[self.at]

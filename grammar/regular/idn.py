@@ -111,5 +111,8 @@ def idn_hostname() -> Language:
     right_to_left = sets["bidi_R"] | sets["bidi_AL"] | sets["bidi_AN"]
     plain = all_of([label, star(~right_to_left)])
     bidi = all_of([label, template(_BIDI, sets).dfa])
-    names = any_of(interned(("list", d, _SEPARATOR), lambda d=d: ListDfa(d, _SEPARATOR)) for d in (plain, bidi))
-    return Language(names, 0, _NAME_LENGTH)
+    return Language(any_of([_list_of(plain), _list_of(bidi)]), 0, _NAME_LENGTH)
+
+
+def _list_of(label: Dfa) -> Dfa:
+    return interned(("list", label, _SEPARATOR), lambda: ListDfa(label, _SEPARATOR))

@@ -81,37 +81,35 @@ ANYTHING = Repeat(Chars(ALL), 0, None)
 def sequence(parts: Iterable[Node]) -> Node:
     """The concatenation of `parts`."""
     flat: list[Node] = []
+    last_set: CharSet | None = None  # what the last part repeats, if it repeats a set
     for part in parts:
         for piece in part.parts if isinstance(part, Sequence) else (part,):
-            if piece is NOTHING or (isinstance(piece, Chars) and not piece.set):
+            piece_set = _set_of(piece)
+            if piece_set is EMPTY_SET:
                 return NOTHING
-            joined = _join(flat[-1], piece) if flat else None
-            if joined is None:
-                flat.append(piece)
+            if piece_set is not None and piece_set is last_set:
+                flat[-1] = _join(_as_repeat(flat[-1]), _as_repeat(piece))
             else:
-                flat[-1] = joined
+                flat.append(piece)
+                last_set = piece_set
     return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
 
 
-def _join(left: Node, right: Node) -> Node | None:
-    """The two neighbours as one repeat of one set, if they are that."""
-    if isinstance(left, Chars):
-        left_set, low, high = left.set, 1, 1 if not isinstance(right, Repeat) else 1
-    elif isinstance(left, Repeat) and isinstance(left.body, Chars):
-        left_set, low, high = left.body.set, left.low, left.high  # type: ignore[assignment]
-    else:
-        return None
-    more_high: int | None
-    if isinstance(right, Chars):
-        right_set, more_low, more_high = right.set, 1, 1
-    elif isinstance(right, Repeat) and isinstance(right.body, Chars):
-        right_set, more_low, more_high = right.body.set, right.low, right.high
-    else:
-        return None
-    if left_set is not right_set:
-        return None
-    total = None if high is None or more_high is None else high + more_high
-    return Repeat(Chars(left_set), low + more_low, total)
+def _set_of(node: Node) -> CharSet | None:
+    """The set that `node` is one character of, or repeats; None if it is neither."""
+    if isinstance(node, Chars):
+        return node.set
+    return node.body.set if isinstance(node, Repeat) and isinstance(node.body, Chars) else None
+
+
+def _as_repeat(node: Node) -> Repeat:
+    return node if isinstance(node, Repeat) else Repeat(node, 1, 1)
+
+
+def _join(left: Repeat, right: Repeat) -> Repeat:
+    """Two repeats of the same, one after the other."""
+    high = None if left.high is None or right.high is None else left.high + right.high
+    return Repeat(left.body, left.low + right.low, high)
 
 
 def choice(parts: Iterable[Node]) -> Node:

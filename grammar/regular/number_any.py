@@ -42,11 +42,17 @@ _NONE = Exponents(0, -1, ())
 _EVERY = Exponents(-_MAX_EXPONENT, _MAX_EXPONENT, ())
 
 
-class AnyDfa(LazyDfa[State]):
-    """The texts of any spelling whose value is in a set.
+class InExponent(NamedTuple):
+    """The key of a state after the `e`: the exponents allowed, and the one read so far (`sign` 0: nothing yet)."""
 
-    Keys are ("digits", ...) before the exponent and ("exponent", allowed, sign, value, count) in it.
-    """
+    allowed: Exponents
+    sign: int
+    value: int
+    digits: int
+
+
+class AnyDfa(LazyDfa[State]):
+    """The texts of any spelling whose value is in a set. Keys are tuples before the exponent, `InExponent` in it."""
 
     def __init__(self, spec: NumberSpec, max_digits: int) -> None:
         if spec.only is not None:
@@ -60,13 +66,14 @@ class AnyDfa(LazyDfa[State]):
         self.zero = spec.only is None and self.sides[0].has(0)
         # An integer, otherwise unbounded: of the digits only the zeros at their end matter.
         self.plain = spec == NumberSpec(steps=spec.steps) and self.unit in (None, Fraction(1))
-        super().__init__(("any numbers", spec, max_digits), "the numbers of a schema", self._state(Text(False, 0, 0, -1)))
+        key = ("any numbers", self.spec, max_digits)
+        super().__init__(key, "the numbers of a schema", self._state(Text(False, 0, 0, -1)))
 
     def _state(self, text: Text) -> State:
         return State(self._key(text), text)
 
     def _key(self, text: Text) -> Hashable:
-        negative, value, count, places = text
+        _, value, count, places = text
         if not self.plain or not count:
             return ("digits", text)
         if self.unit is None:
@@ -79,8 +86,8 @@ class AnyDfa(LazyDfa[State]):
     # Moves
 
     def _moves(self, state: State) -> Iterable[tuple[CharSet, State]]:
-        if isinstance(state.key, tuple) and state.key[0] == "exponent":
-            return list(self._exponent_moves(state))
+        if isinstance(state.key, InExponent):
+            return list(self._exponent_moves(state.key, state.text))
         return list(self._digit_moves(state.text))
 
     def _digit_moves(self, text: Text) -> Iterator[tuple[CharSet, State]]:
@@ -92,31 +99,27 @@ class AnyDfa(LazyDfa[State]):
             if places < 0:
                 yield _POINT, self._state(Text(negative, value, count, 0))
             if places != 0:
-                yield _E, State(("exponent", self._exponents(text), 0, 0, 0), text)
-        if places < 0:
-            full = count > 0 and (value == 0 or count >= self.max_digits)
-        else:
-            full = places >= self.max_digits
-        if not full:
+                yield _E, State(InExponent(self._exponents(text), 0, 0, 0), text)
+        before_full = count > 0 and (value == 0 or count >= self.max_digits)
+        if not (before_full if places < 0 else places >= self.max_digits):
             after = places + 1 if places >= 0 else -1
             for digit in range(10):
                 yield _DIGITS[digit], self._state(Text(negative, value * 10 + digit, count + 1, after))
 
-    def _exponent_moves(self, state: State) -> Iterator[tuple[CharSet, State]]:
-        _, allowed, sign, value, count = state.key  # type: ignore[misc]
+    def _exponent_moves(self, key: InExponent, text: Text) -> Iterator[tuple[CharSet, State]]:
+        allowed, sign, value, digits = key
         if sign == 0:
-            yield _PLUS, State(("exponent", allowed, 1, 0, 0), state.text)
-            yield _MINUS, State(("exponent", allowed, -1, 0, 0), state.text)
-        if count < MAX_EXPONENT_DIGITS:
+            yield _PLUS, State(InExponent(allowed, 1, 0, 0), text)
+            yield _MINUS, State(InExponent(allowed, -1, 0, 0), text)
+        if digits < MAX_EXPONENT_DIGITS:
             for digit in range(10):
-                key = ("exponent", allowed, sign or 1, value * 10 + digit, count + 1)
-                yield _DIGITS[digit], State(key, state.text)
+                yield _DIGITS[digit], State(InExponent(allowed, sign or 1, value * 10 + digit, digits + 1), text)
 
     def _accepts(self, state: State) -> bool:
         key = state.key
-        if isinstance(key, tuple) and key[0] == "exponent":
-            _, allowed, sign, value, count = key
-            return count > 0 and bool(allowed.any_between(sign * value, sign * value))
+        if isinstance(key, InExponent):
+            exponent = key.sign * key.value
+            return key.digits > 0 and key.allowed.any_between(exponent, exponent)
         _, _, count, places = state.text
         return count > 0 and places != 0 and self._exponents(state.text).any_between(0, 0)
 
@@ -167,15 +170,15 @@ class AnyDfa(LazyDfa[State]):
     def _ahead(self, state: State) -> int:
         """The least number of characters to a text in the set; INFINITE if there is none."""
         key = state.key
-        if isinstance(key, tuple) and key[0] == "exponent":
-            _, allowed, sign, value, count = key
+        if isinstance(key, InExponent):
+            allowed, sign, value, digits = key
             if sign == 0:
                 return min(_exponent_ahead(allowed, 1, 0, 0), 1 + _exponent_ahead(allowed, -1, 0, 0), INFINITE)
-            return _exponent_ahead(allowed, sign, value, count)
+            return _exponent_ahead(allowed, sign, value, digits)
         text = state.text
-        if self.sides[text.negative].empty and (text.negative or text.count):
+        if self.sides[text.negative].empty and (text.negative or text.digits):
             return INFINITE
-        if text.count == 0:
+        if text.digits == 0:
             following = [Text(text.negative, digit, 1, -1) for digit in range(10)]
             if not text.negative:
                 following.append(Text(True, 0, 0, -1))
@@ -191,7 +194,7 @@ class AnyDfa(LazyDfa[State]):
 
     def _ahead_of_digits(self, text: Text) -> int:
         """Over the number of digits to come, after them the power of ten of the last digit: the cheapest that works."""
-        negative, value, count, places = text
+        _, value, count, places = text
         if places < 0:
             before = self.max_digits - count if value else 0
             after = self.max_digits
@@ -303,7 +306,8 @@ def _scalings(target: Fraction, value: int, places: int) -> list[int]:
     if value == 0 or target == 0:
         return []
     ratio = abs(target) / value
-    for numerator, denominator, sign in ((ratio.numerator, ratio.denominator, 1), (ratio.denominator, ratio.numerator, -1)):
+    one, other = ratio.numerator, ratio.denominator
+    for numerator, denominator, sign in ((one, other, 1), (other, one, -1)):
         digits = len(str(numerator)) - 1
         if denominator == 1 and numerator == 10**digits:
             return [sign * digits + places]

@@ -17,7 +17,7 @@ class Text(NamedTuple):
 
     negative: bool
     value: int
-    count: int
+    digits: int
     places: int
 
 

@@ -5,7 +5,7 @@ A JSON number is a finite decimal, so a step that is none (1/3) is replaced by i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -26,8 +26,14 @@ class NumberSpec:
     high_open: bool = False
     steps: tuple[Fraction, ...] = ()
     not_steps: tuple[Fraction, ...] = ()
-    excluded: tuple[Fraction, ...] = ()
-    only: tuple[Fraction, ...] | None = None
+    excluded: Collection[Fraction] = frozenset()
+    only: Collection[Fraction] | None = None
+
+    def __post_init__(self) -> None:
+        # Sets look up in no time, and know their hash once it was computed: thousands of listed values are common.
+        object.__setattr__(self, "excluded", frozenset(self.excluded))
+        if self.only is not None:
+            object.__setattr__(self, "only", frozenset(self.only))
 
     @property
     def integral(self) -> bool:
@@ -70,7 +76,7 @@ def is_decimal(value: Fraction) -> bool:
 
 
 def strip(number: int, base: int) -> tuple[int, int, int]:
-    """`number` (not 0) without its factors 2 and 5, and how many of each it had; `base` 2, 5 or 10 says which to take."""
+    """`number` (not 0) without its factors 2 and 5, and how many of each it had; `base` 2 or 5 takes only those."""
     twos = (number & -number).bit_length() - 1 if base != 5 else 0
     number >>= twos
     fives = 0
@@ -94,12 +100,15 @@ def common_step(steps: tuple[Fraction, ...]) -> Fraction | None:
 def joint(a: Fraction, b: Fraction) -> Fraction:
     """The least common multiple of two positive fractions."""
     denominator = lcm(a.denominator, b.denominator)
-    return Fraction(lcm(a.numerator * (denominator // a.denominator), b.numerator * (denominator // b.denominator)), denominator)
+    left, right = a * denominator, b * denominator
+    return Fraction(lcm(left.numerator, right.numerator), denominator)
 
 
 @lru_cache(_CACHED)
-def signed_multiples(step: Fraction | None, not_steps: tuple[Fraction, ...]) -> tuple[tuple[int, Fraction | None], ...]:
-    """Inclusion and exclusion: multiples of `step` and of none of `not_steps` are the signed sum of the multiples of these.
+def signed_multiples(
+    step: Fraction | None, not_steps: tuple[Fraction, ...]
+) -> tuple[tuple[int, Fraction | None], ...]:
+    """Inclusion and exclusion: the multiples of `step` and of none of `not_steps` are the signed sum of those of these.
 
     None stands for all numbers, where `step` is None.
     """
@@ -128,7 +137,7 @@ def _count(spec: NumberSpec) -> int:
         return _ENDLESS
     lcms = [(sign, common) for sign, common in signed_multiples(step, spec.not_steps) if common is not None]
     if spec.low is None or spec.high is None:
-        # Periodic over the least common multiple of all; one period tells whether there is any, and then there is no end.
+        # Periodic over the least common multiple of all: if one period holds any, there is no end of them.
         period = step
         for _, common in lcms:
             period = joint(period, common)
@@ -145,7 +154,7 @@ def _without_exclusions(spec: NumberSpec) -> NumberSpec:
 
 
 def bounds_on(step: Fraction, spec: NumberSpec) -> tuple[int, int]:
-    """The first and the last multiple of `step` within the bounds of `spec`, which must both exist, as numbers of steps."""
+    """The first and the last multiple of `step` within the bounds of `spec`, which has both, as numbers of steps."""
     assert spec.low is not None and spec.high is not None
     first = -(-spec.low // step)
     last = spec.high // step

@@ -103,7 +103,8 @@ class NaturalDfa(LazyDfa[State]):
             self.most_places = min(max_digits, 0 if self.integral else max(twos, fives))
         self.scale = scale_of(spec, 10**self.most_places)
         self.sides = [Side(spec, negative, self.scale) for negative in (False, True)]
-        super().__init__(("numbers", spec, max_digits), "the numbers of a schema", self._state(Text(False, 0, 0, -1)))
+        key = ("numbers", spec, max_digits)
+        super().__init__(key, "the numbers of a schema", self._state(Text(False, 0, 0, -1)))
 
     def _state(self, text: Text) -> State:
         return State(self._key(text), text)
@@ -138,7 +139,7 @@ class NaturalDfa(LazyDfa[State]):
         return ("integer", count, low, high, near, remainders, text.negative if tight or remainders else None)
 
     def _compare(self, value: int, count: int, bound: int) -> tuple[int, int] | None:
-        """How the digits compare with the first digits of a bound, and how many digits the bound has more. None: longer."""
+        """How the digits compare with the first ones of a bound, and how many more the bound has. None: fewer."""
         whole = bound // self.scale
         more = len(str(whole)) - count
         if more < 0:
@@ -160,15 +161,11 @@ class NaturalDfa(LazyDfa[State]):
                 moves.append((_MINUS, self._state(Text(True, 0, 0, -1))))
         elif places < 0 and not self.integral:
             moves.append((_POINT, self._state(Text(negative, value, count, 0))))
-        if places < 0:
-            full = count and (value == 0 or count >= self.max_digits)
-        else:
-            full = places >= self.most_places
-        if not full:
+        before_full = count > 0 and (value == 0 or count >= self.max_digits)
+        if not (before_full if places < 0 else places >= self.most_places):
             after = places + 1 if places >= 0 else -1
-            moves += [
-                (_DIGITS[digit], self._state(Text(negative, value * 10 + digit, count + 1, after))) for digit in range(10)
-            ]
+            following = [Text(negative, value * 10 + digit, count + 1, after) for digit in range(10)]
+            moves += [(chars, self._state(text)) for chars, text in zip(_DIGITS, following, strict=True)]
         return moves
 
     def _accepts(self, state: State) -> bool:
@@ -189,7 +186,7 @@ class NaturalDfa(LazyDfa[State]):
 
     def _ahead(self, text: Text) -> int:
         """The least number of characters to a text in the set; INFINITE if there is none."""
-        negative, value, count, places = text
+        negative, _, count, places = text
         if self.sides[negative].empty and (negative or count):
             return INFINITE
         if count == 0:
@@ -217,7 +214,8 @@ class NaturalDfa(LazyDfa[State]):
             if not zero and self._any(negative, first, width * self.scale, self.scale):
                 best = min(best, more)
             elif not self.integral:
-                best = min(best, more + 1 + self._ahead_in_fraction(Text(negative, value, count, 0), more))
+                pointed = Text(negative, value, count, 0)
+                best = min(best, more + 1 + self._ahead_in_fraction(pointed, more))
         return best
 
     def _ahead_in_fraction(self, text: Text, more: int) -> int:

@@ -28,6 +28,8 @@ from .positions import Builder
 _CACHED_PATTERNS = 4096
 # Below this many copies a repeat stays a repeat: a bound beside the automaton is one more thing for every product.
 _LEAST_COUNTED = 12
+_ANCHOR_DEPTH = 4
+_MOST_LITERAL = 1000
 
 
 @lru_cache(_CACHED_PATTERNS)
@@ -89,10 +91,15 @@ def _ahead(look: Look, parts: list[Node], at_end: bool, name: str) -> Language:
     return found
 
 
-def _anchors(tree: Node) -> tuple[Node, bool, bool]:
-    """`tree` without the `^` and `$` at its two ends, and whether they were there. In a choice all parts must have them."""
+def _anchors(tree: Node, depth: int = 0) -> tuple[Node, bool, bool]:
+    """`tree` without the `^` and `$` at its ends, and whether they were there. All parts of a choice must have them.
+
+    Choices are looked into only so deep: what stays in the tree is still understood, at the price of more states.
+    """
     if isinstance(tree, Choice):
-        parts = [_anchors(part) for part in tree.parts]
+        if depth > _ANCHOR_DEPTH:
+            return tree, False, False
+        parts = [_anchors(part, depth + 1) for part in tree.parts]
         if all(start for _, start, _ in parts):
             if all(end for _, _, end in parts):
                 return nodes.choice(body for body, _, _ in parts), True, True
@@ -109,7 +116,7 @@ def _anchors(tree: Node) -> tuple[Node, bool, bool]:
             parts_.pop(0)
             start = True
         elif isinstance(parts_[0], Choice):
-            body, inner, inner_end = _anchors(parts_[0])
+            body, inner, inner_end = _anchors(parts_[0], depth + 1)
             if not inner:
                 break
             parts_[0] = _with_end(body, inner_end)
@@ -122,7 +129,7 @@ def _anchors(tree: Node) -> tuple[Node, bool, bool]:
             parts_.pop()
             end = True
         elif isinstance(parts_[-1], Choice):
-            body, inner_start, inner = _anchors(parts_[-1])
+            body, inner_start, inner = _anchors(parts_[-1], depth + 1)
             if not inner:
                 break
             parts_[-1] = _with_start(body, inner_start)
@@ -187,11 +194,28 @@ def _language(tree: Node, name: str) -> Language:
         return ANY
     if tree == EPSILON:
         return words([""])
+    literal = _literals(tree)
+    if literal is not None:
+        return words(literal)
     low, high, tree = _counted(tree)
     if isinstance(tree, Repeat) and isinstance(tree.body, Chars) and (tree.low, tree.high) == (0, None):
         return Language(star(tree.body.set), low, high)
     dfa = tree_dfa(tree, name)
     return EMPTY if dfa.start is None else Language(dfa, low, high)
+
+
+def _literals(tree: Node) -> list[str] | None:
+    """The words that `tree` is a plain choice of, if it is one."""
+    found = []
+    for word in tree.parts if isinstance(tree, Choice) else (tree,):
+        text = ""
+        for part in word.parts if isinstance(word, Sequence) else (word,):
+            low, high, body = (part.low, part.high, part.body) if isinstance(part, Repeat) else (1, 1, part)
+            if low != high or low > _MOST_LITERAL or not isinstance(body, Chars) or len(body.set) != 1:
+                return None
+            text += body.set.sample() * low
+        found.append(text)
+    return found
 
 
 def _counted(tree: Node) -> tuple[int, int | None, Node]:
@@ -254,7 +278,9 @@ def tree_dfa(tree: Node, name: str) -> Dfa:
 def _has_look(node: Node) -> bool:
     if isinstance(node, Repeat):
         return _has_look(node.body)
-    return isinstance(node, Look) or (isinstance(node, (Sequence, Choice)) and any(_has_look(part) for part in node.parts))
+    if isinstance(node, (Sequence, Choice)):
+        return any(_has_look(part) for part in node.parts)
+    return isinstance(node, Look)
 
 
 def _asks_for_words(node: Node) -> bool:

@@ -11,6 +11,7 @@ from .positions import Positions, bits_of, distances, integer_of
 
 _MAX_LONGEST = 4096
 _MAX_PASSES = 40
+_MAX_BYTES = 100_000_000
 
 
 class PositionDfa(LazyDfa[int]):
@@ -20,6 +21,7 @@ class PositionDfa(LazyDfa[int]):
         super().__init__(key, name, 1)
         self._positions = positions
         self._universal = positions.universal
+        self._most_states = min(self._most_states, _MAX_BYTES // (len(positions.sets) // 8 + 500))
 
     def _accepts(self, state: int) -> bool:
         return bool(state & self._positions.last)
@@ -67,7 +69,7 @@ class PositionDfa(LazyDfa[int]):
         return found
 
     @cached_property
-    def _start(self) -> int | None:  # type: ignore[override]
+    def _start(self) -> int | None:
         return self._number(1) if self._alive is None or self._alive & 1 else None
 
     @cached_property
@@ -75,7 +77,8 @@ class PositionDfa(LazyDfa[int]):
         """The positions from where an end can be reached; None if that is all of them."""
         if self._positions.exact:
             return None
-        return integer_of([p for p, d in enumerate(self._position_distances) if d < INFINITE], len(self._positions.sets))
+        distances = self._position_distances
+        return integer_of([p for p, d in enumerate(distances) if d < INFINITE], len(distances))
 
     @cached_property
     def _position_distances(self) -> list[int]:
@@ -89,7 +92,8 @@ class PositionDfa(LazyDfa[int]):
         return found
 
     def longest(self, state: int) -> int:
-        return max(self._position_longest[p] for p in bits_of(self._states[state])) if self._position_longest else INFINITE
+        known = self._position_longest
+        return max(known[p] for p in bits_of(self._states[state])) if known else INFINITE
 
     @cached_property
     def _position_longest(self) -> list[int]:
@@ -121,7 +125,7 @@ class PositionDfa(LazyDfa[int]):
         return found
 
     @cached_property
-    def countable(self) -> bool:  # type: ignore[override]
+    def countable(self) -> bool:
         return self._positions_gap_free() or super().countable
 
     def _positions_gap_free(self) -> bool:

@@ -19,7 +19,7 @@ from .charset import EMPTY_SET, WORD, CharSet
 from .dfa import INFINITE
 from .nodes import ANY_GAP, Assert, Chars, Choice, Look, Node, Repeat, Sequence
 
-MAX_POSITIONS = 70_000
+MAX_POSITIONS = 30_000
 MAX_LINKS = 1_500_000
 _MAX_UNIVERSAL = 500
 
@@ -125,7 +125,8 @@ class Builder:
 
     def universal(self, node: Node, last: int) -> int:
         """The positions of a trailing "anything", from where every text is accepted, and those as good as they."""
-        if node != nodes.ANYTHING and not (isinstance(node, Sequence) and node.parts and node.parts[-1] == nodes.ANYTHING):
+        end = node.parts[-1] if isinstance(node, Sequence) and node.parts else node
+        if end != nodes.ANYTHING:
             return 0
         count = 2 if self.split else 1
         found = loop = ((1 << count) - 1) << len(self.sets) - count
@@ -216,10 +217,7 @@ class Builder:
         for index in range(copies):
             shift = self.copy(start, end, index, body_follow, body_conditional)
             current = _shifted(required, shift)
-            if found is None:
-                found = current
-            else:
-                found = self.joined(found, current)
+            found = current if found is None else self.joined(found, current)
         if high is None and not optional and found is not None:
             tail = _shifted(solid, size * (copies - 1))
             self.link(tail.last, tail.first)
@@ -307,9 +305,8 @@ def _add(into: dict[Condition, int], condition: Condition, more: dict[Condition,
 def _shifted(part: Fragment, shift: int) -> Fragment:
     if not shift:
         return part
-    return Fragment(
-        part.empty, {c: bits << shift for c, bits in part.first.items()}, {c: bits << shift for c, bits in part.last.items()}
-    )
+    first = {c: bits << shift for c, bits in part.first.items()}
+    return Fragment(part.empty, first, {c: bits << shift for c, bits in part.last.items()})
 
 
 def _conjunctions(left: list[Condition], right: list[Condition]) -> list[Condition]:
@@ -328,7 +325,7 @@ def bits_of(bits: int) -> list[int]:
 
 
 def distances(positions: Positions) -> list[int]:
-    """The least number of characters from each position to an end, whatever look-arounds say; INFINITE if there is none.
+    """The least number of characters from each position to an end, whatever look-arounds say; INFINITE: there is none.
 
     Breadth first from the ends. Positions with the same followers are one node, so that links stay few.
     """

@@ -29,12 +29,15 @@ _RANGE_STARTS = CharSet.of((0, 0x7F), (0xC0, 0xD6), (0xD8, 0xF6), (0xF8, 0xFF)) 
     "\u3040\u3041\u30a0\u30a1\u3400\u4e00\uac00\U00010000\U0001f300\U0001f600"
 )
 _SETS, _CONTROLS = CharSet.chars("dDwWsS"), {"n": 10, "r": 13, "t": 9, "f": 12, "v": 11}
-_PROPERTIES = (
+_PROPERTIES = (  # noqa: SIM905
     "L Letter Lu Uppercase_Letter Ll Lowercase_Letter Lt Lm Lo M Mark Mn Mc Me N Number Nd Decimal_Number Nl No "
     "P Punctuation Pc Pd Ps Pe Pi Pf Po S Symbol Sm Sc Sk So Z Separator Zs Zl Zp C Other Cc Cf Co Cn "
     "Alphabetic ASCII Any Emoji ID_Start ID_Continue Lowercase Uppercase White_Space"
 ).split()
-_SCRIPTS = "Arabic Bengali Cyrillic Devanagari Greek Han Hangul Hebrew Hiragana Katakana Latin Tamil Thai".split()
+_SCRIPTS = (
+    "Arabic", "Bengali", "Cyrillic", "Devanagari", "Greek", "Han", "Hangul", "Hebrew", "Hiragana", "Katakana", "Latin",
+    "Tamil", "Thai",
+)
 _PROPERTY_TEXTS = [
     *(f"{{{name}}}" for name in _PROPERTIES),
     *(f"{{{key}={name}}}" for name in _SCRIPTS for key in ("Script", "sc", "Script_Extensions", "scx")),
@@ -43,7 +46,8 @@ _PROPERTY_TEXTS = [
 
 
 _AHEAD = {
-    "start": 0, "atom": 0, "done": 0, "zero": 0, "escape": 1, "control": 1, "class": 1, "class-open": 1, "class-dash": 1,
+    "start": 0, "atom": 0, "done": 0, "zero": 0, "escape": 1, "control": 1, "class": 1, "class-open": 1,
+    "class-dash": 1,
 }
 
 
@@ -77,16 +81,14 @@ class RegexTextDfa(LazyDfa[_State]):
         return not state.groups and state.mode in ("start", "atom", "done", "done lazy", "zero ")
 
     def _at_least(self, state: _State) -> int:
-        """Closes what is open in the shortest way; only in a range or in braces may it take more than that."""
+        """Closes what is open in the shortest way: exact."""
         head, _, where = state.mode.partition(" ")
-        open_class = int(where.startswith("class"))
-        if head.startswith("hex"):
-            left = int(head[-1])
-            if where == "class-dash" and (state.number + 1) * 16**left <= state.low:
-                return INFINITE
-            ahead = left + open_class
+        if where == "class-dash":
+            ahead = _ahead_of_bound(head, state)
+        elif head.startswith("hex"):
+            ahead = int(head[-1]) if _hex_reaches(head, state, 0) else INFINITE
         elif head == "property":
-            ahead = self._properties.shortest(state.number) + open_class
+            ahead = self._properties.shortest(state.number)
         elif head == "group":
             ahead = 2 if where else 1
         elif head == "braces":
@@ -97,8 +99,12 @@ class RegexTextDfa(LazyDfa[_State]):
                 digits, most = digits + 1, most * 10 + 9
             ahead = digits + 1
         else:
-            ahead = _AHEAD[head] + open_class
-        return ahead + len(state.groups)
+            ahead = _AHEAD[head]
+        return min(ahead + where.startswith("class") + len(state.groups), INFINITE)
+
+    def _distance(self, start: int) -> int:
+        found = self._distances[start] = self._at_least(self._states[start])
+        return found
 
     def _moves(self, state: _State) -> Iterable[tuple[CharSet, _State]]:
         mode = state.mode.partition(" ")[0]
@@ -212,11 +218,11 @@ class RegexTextDfa(LazyDfa[_State]):
             yield _one("x"), state._replace(mode=f"hex2 {where}", number=0)
             yield _one("u"), state._replace(mode=f"hex4 {where}", number=0)
         elif head == "property":
-            for chars, target in self._properties.step(state.number):
-                if self._properties.accepting(target):
+            for chars, number in self._properties.step(state.number):
+                if self._properties.accepting(number):
                     yield chars, self._after_set(state, where)
                 else:
-                    yield chars, state._replace(number=target)
+                    yield chars, state._replace(number=number)
         elif head == "control":
             for code_point in _LETTER:
                 yield from self._escaped(CharSet.char(code_point), code_point % 32, state, where)
@@ -251,6 +257,27 @@ class RegexTextDfa(LazyDfa[_State]):
 
     def _after_set(self, state: _State, where: str) -> _State:
         return state._replace(mode="class" if where else "atom", number=0, low=-2 if where else -1)
+
+
+def _ahead_of_bound(head: str, state: _State) -> int:
+    """The least rest of an escape that ends a range, not below its start."""
+    if head == "escape":
+        longest = ((0x7D, 1), (0xFF, 3), (0xFFFF, 5))  # a syntax character, two or four hexadecimal digits
+        return next((length for last, length in longest if state.low <= last), INFINITE)
+    if head == "control":
+        return 1 if state.low <= 26 else INFINITE
+    if head == "zero":
+        return 0 if state.low == 0 else INFINITE
+    return int(head[-1]) if _hex_reaches(head, state, state.low) else INFINITE
+
+
+def _hex_reaches(head: str, state: _State, bound: int) -> bool:
+    """Whether the digits to come can make a code point of at least `bound` that is no surrogate."""
+    width = 1 << 4 * int(head[-1])
+    first, last = state.number * width, (state.number + 1) * width - 1
+    if 0xD800 <= last <= 0xDFFF:
+        last = min(last, 0xD7FF)
+    return last >= max(first, bound)
 
 
 def _by_bound(chars: CharSet, state: _State) -> Iterator[tuple[CharSet, _State]]:

@@ -13,7 +13,7 @@ Range = tuple[int, int, int]
 
 
 class WordsDfa(LazyDfa[Range]):
-    """A state is (from, to, depth): the words numbered from..to of the sorted list, alike in their first `depth` characters."""
+    """A state is (from, to, depth): words from..to of the sorted list, alike in their first `depth` characters."""
 
     def __init__(self, words: tuple[str, ...]) -> None:
         super().__init__(("words", words), f"a choice of {len(words)} words", (0, len(words), 0))
