@@ -15,6 +15,7 @@ from importlib.metadata import version
 from typing import NoReturn
 
 from .errors import EngineError
+from .lines import one_line
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -55,7 +56,7 @@ def main_guard(work: Callable[[], int], *, traceback: bool = False) -> int:
             return complain(error)
         if traceback:
             raise
-        sys.stderr.write(f"slipcast: unexpected {type(error).__name__}: {one_line(error)} (--traceback shows where)\n")
+        sys.stderr.write(f"slipcast: unexpected {type(error).__name__}: {told(error)} (--traceback shows where)\n")
         return UNEXPECTED
 
 
@@ -151,12 +152,12 @@ def expected_errors() -> tuple[type[Exception], ...]:
 
 def complain(error: Exception) -> int:
     """Print an expected error as one line; returns the exit code for bad input."""
-    sys.stderr.write(f"slipcast: {one_line(error)}\n")
+    sys.stderr.write(f"slipcast: {told(error)}\n")
     return BAD_INPUT
 
 
-def one_line(error: Exception) -> str:
-    """The error's text on one line; errors of the operating system as `FILE: reason`."""
+def told(error: Exception) -> str:
+    """The error on one line; errors of the operating system as `FILE: reason`."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split())
+    return one_line(str(error))

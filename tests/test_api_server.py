@@ -163,6 +163,14 @@ def test_a_bad_schema_is_told_with_keyword_and_pointer(
         assert error.keyword is None or error.keyword in told["message"]
 
 
+def test_a_long_message_keeps_its_two_ends(address: str, service: FakeService) -> None:
+    service.grammar_refusal = SchemaError(f"malformed: {'(' * 60_000}", pointer="/pattern", keyword="pattern")
+    message = refused(post(address, {"messages": HELLO, "response_format": SCHEMA}), 400)["message"]
+    assert len(message) < 1000
+    assert message.startswith("malformed: ((")
+    assert message.endswith("at #/pattern")
+
+
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 from starlette.requests import Request
 
-from .errors import BodyError, BodyTooLargeError, one_line
+from ..lines import one_line
+from .errors import BodyError, BodyTooLargeError
 
 
 async def read_bytes(request: Request, limit: int) -> bytes:

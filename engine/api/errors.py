@@ -20,6 +20,7 @@ from ...grammar import errors as grammar
 from ...plugins import PluginError
 from ...samplers import SamplingError
 from .. import errors as engine
+from ..lines import one_line
 from .types import ErrorBody, ErrorDetail
 
 INVALID = "invalid_request_error"
@@ -95,11 +96,6 @@ def described(error: BaseException) -> str:
     text = one_line(str(error))
     keyword = error.keyword if isinstance(error, grammar.GrammarError) else None
     return f"{keyword}: {text}" if keyword is not None and keyword not in text else text
-
-
-def one_line(text: str) -> str:
-    """The text without line breaks and runs of blanks."""
-    return " ".join(text.split())
 
 
 def from_validation(error: ValidationError, body: object) -> BodyError:

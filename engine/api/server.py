@@ -28,8 +28,9 @@ from starlette.types import Receive, Scope, Send
 from .. import chat
 from ..engine import AsyncEngine, AsyncStream
 from ..errors import ClosedError, EngineError
+from ..lines import one_line
 from .body import parse_body, read_bytes
-from .errors import answer_for, body_for, one_line
+from .errors import answer_for, body_for
 from .types import ChatCompletionChunk, ChatCompletionRequest, ErrorBody, ErrorDetail, Model, ModelList
 
 MAX_BODY_BYTES = 8 << 20
