@@ -26,7 +26,10 @@ def machine() -> dict[str, str | int]:
 
 def commit() -> str:
     """The commit that is checked out, "" outside a checkout."""
-    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
     return done.stdout.strip()
 
 
