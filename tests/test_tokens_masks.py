@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
+from slipcast.grammar import GrammarCompiler
 from slipcast.grammar.automaton.stepper import Configuration, ends, run
 from slipcast.grammar.tokens import Matcher, TokenLevel, Vocabulary
 from tokens_machines import Machine, RandomArena, bits, random_tokens, spelled
@@ -63,3 +65,51 @@ def test_masks_of_random_automata_are_what_the_stepper_takes(seed: int) -> None:
     level = TokenLevel(vocabulary, arena.tables, budget=chance.choice((0, 1 << 20)))
     for _ in range(8):
         walk(level, arena.machine(), chance, 12)
+
+
+SCHEMAS: dict[str, Any] = {
+    "counters": {"type": "object", "properties": {"s": {"type": "string", "minLength": 2, "maxLength": 5}}},
+    "patterns": {"type": "array", "items": {"type": "string", "pattern": "^[a-c]{2,4}$|é+"}},
+    "search": {"type": "string", "pattern": "ab", "maxLength": 6},
+    "enums": {"anyOf": [{"enum": ["a", "ab", "b\\n", 1, 12, None]}, {"type": "string", "maxLength": 3}]},
+    "numbers": {"type": "array", "items": {"type": "number", "minimum": -2.5, "maximum": 120}},
+    "keys": {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "ab": {"const": "b"}, "é": {}},
+        "required": ["ab"],
+    },
+    "closed": {"type": "object", "properties": {"a": {"type": "integer"}, "b": True}, "additionalProperties": False},
+    "pattern keys": {"patternProperties": {"^a": {"type": "integer"}, "b$": {"type": "string"}}, "type": "object"},
+    "many keys": {"type": "object", "properties": {c + d: {"type": "null"} for c in "abcdefgh" for d in "12345678a"}},
+    "unique": {"type": "array", "items": {"enum": ["a", "b", 1, 2, [1]]}, "uniqueItems": True},
+    "counted": {"type": "object", "minProperties": 2, "maxProperties": 3, "additionalProperties": {"type": "integer"}},
+    "anything": True,
+}
+
+
+def json_vocabulary(seed: int, count: int = 700) -> Vocabulary:
+    """All bytes, runs of white space, and pieces cut out of JSON texts."""
+    chance = random.Random(seed)
+    texts = ['{"a": 12, "ab": "b",\n  "é": [1, true, null, -2.5]}', '["ab", "aé", {"b1": null}]']
+    texts += ['{"xb":"ab\\n","a":{}}', '[ "a" ,\t"b" ,\r\n[1 ] ]', '"\\u00e9 ab"', '{"a1":null,"h8":null, "ha":null}', "[119.5,-0.25,120]"]
+    pieces = {bytes((byte,)) for byte in range(256)}
+    while len(pieces) < count:
+        data = chance.choice(texts).encode()
+        start = chance.randrange(len(data))
+        piece = data[start : start + chance.randint(2, 9)]
+        pieces.add(bytes(chance.choices(b" \n\t", k=chance.randint(0, 9))) + piece if chance.random() < 0.3 else piece)
+    tokens: list[bytes | None] = sorted(pieces)
+    chance.shuffle(tokens)
+    return Vocabulary([*tokens, tokens[5], None], eos_ids=[count + 1], size=count + 3)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("options", [{}, {"order": "any", "spelling": "any", "whitespace": "spaced"}], ids=["", "any"])
+def test_masks_of_schemas_are_what_the_stepper_takes(name: str, options: Any) -> None:
+    vocabulary = json_vocabulary(len(name))
+    compiler = GrammarCompiler(vocabulary)
+    chance = random.Random(name)
+    grammar = compiler.json_schema(SCHEMAS[name], **options)
+    for _ in range(4):
+        matcher = grammar.matcher()
+        walk(matcher.level, matcher._automaton, chance, 14)  # type: ignore[arg-type]

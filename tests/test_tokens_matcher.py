@@ -238,10 +238,8 @@ def test_a_failing_handler_spoils_one_mask_and_no_more() -> None:
         TokenLevel(VOCABULARY, Tables()).matcher(machine)
 
 
-def test_forgetting_states_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(states, "MAX_STATES", 20)
-    monkeypatch.setattr(states, "MAX_SUCCESSORS", 15)
-    compiler = GrammarCompiler(VOCABULARY)
+def test_forgetting_states_changes_no_answer() -> None:
+    compiler = GrammarCompiler(VOCABULARY, mask_bytes=20 * states.BYTES_PER_STATE)
     chance = random.Random(3)
     for _ in range(6):
         one = compiler.json_schema(SCHEMA).matcher()

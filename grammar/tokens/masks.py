@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..automaton.codes import BIG, DEAD, OTHER_KEY, ROW_MASK
+from ..automaton.codes import BIG, DEAD, REACH_WIDE, ROW_MASK
 from ..automaton.tables import Tables
 from .parts import Part, Parts
 from .rows import EMPTY, NONE, BaseRow, MaskRows
@@ -75,6 +75,7 @@ class Masks:
         self._accept, self._scopes = view(tables.accept), view(tables.scopes)
         self._copies: dict[tuple[int, int], bool] = {}
         self._effort: dict[int, int] = {}
+        self._widely: dict[int, bool] = {}
         self._disjoint: dict[tuple[int, int], bool] = {}
         words: dict[int, int] = {}
         for end in vocabulary.eos_ids:
@@ -194,11 +195,24 @@ class Masks:
         return known
 
     def _part(self, wide: int, frame: int) -> Part | None:
-        reach, allow = self._reach[wide], self._allow[frame]
-        bounded = self._high[frame] != BIG
-        if reach == OTHER_KEY:
-            return self._parts.get(wide, -1, bounded=bounded) if allow & OTHER_KEY else None
-        return self._parts.get(wide, -1 if reach == -1 else allow, bounded=bounded)
+        """The part of a wide row under a frame; None where the frame allows no key that the row is about."""
+        reach = self._reach[wide]
+        allow = -1
+        if reach != -1:
+            allow = self._allow[frame]
+            if not self._is_filtered_widely(wide):
+                allow &= reach  # what is left of the filter in this row and all after it
+                if not allow:
+                    return None
+        return self._parts.get(wide, allow, bounded=self._high[frame] != BIG)
+
+    def _is_filtered_widely(self, row: int) -> bool:
+        """Whether the row's lexeme checks keys by several words (see `Tables.add_reach`)."""
+        known = self._widely.get(row)
+        if known is None:
+            values = self._tables.values(row)
+            known = self._widely[row] = bool((values[values > 0] & REACH_WIDE).any())
+        return known
 
     def _stand_in(self, row: int, wide: int) -> int:
         """The row that a sparse `row` is laid over, if it leads where `wide` leads: then only its edges differ."""

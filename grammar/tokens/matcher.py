@@ -17,7 +17,7 @@ from .states import State, States
 from .vocabulary import Vocabulary
 
 DEFAULT_BUDGET: Final = 64 << 20
-"""Bytes for dense mask rows."""
+"""Bytes for dense mask rows, and as many for states with their sparse masks."""
 FORCED_LIMIT: Final = 4096
 
 MaskRow = npt.NDArray[np.int32] | npt.NDArray[np.uint32]
@@ -50,11 +50,11 @@ class TokenLevel:
     """
 
     def __init__(self, vocabulary: Vocabulary, tables: Tables, *, budget: int = DEFAULT_BUDGET) -> None:
-        """`budget`: bytes for dense mask rows, at least 64 rows; beyond it rows not in use make room."""
+        """`budget`: bytes for dense mask rows (at least 64), and as many for states; those not in use make room."""
         self.vocabulary = vocabulary
         self.tables = tables
         self._masks = Masks(vocabulary, tables, budget)
-        self._states = States(vocabulary, tables, self._masks)
+        self._states = States(vocabulary, tables, self._masks, budget)
         self._lock = tables.lock
 
     def matcher(self, automaton: Automaton) -> Matcher:

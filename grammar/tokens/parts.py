@@ -27,6 +27,9 @@ _MANY_TOKENS: Final = 30_000
 _PLAIN_ASCII: Final = [byte for byte in range(0x20, 0x7F) if byte_class(byte) != NEVER_LOOPS]
 _PLAIN_BYTES: Final = [*_PLAIN_ASCII, *range(0xC2, 0xF5)]
 _MOST_INSIDE: Final = 64
+_MANY_PARTS: Final = 4096
+_MANY_PRICED: Final = 48
+"""Parts that keep their costs, a quarter of a megabyte each; older ones are made anew if they are needed again."""
 _NEVER: Final = np.iinfo(np.int32).max
 _PLAIN_LOOPS: Final = STRING_LOOPS & (1 << 96) - 1
 
@@ -68,13 +71,20 @@ class Parts:
     def __init__(self, vocabulary: Vocabulary, tables: Tables, rows: MaskRows, walker: Walker) -> None:
         self._vocabulary, self._tables, self._rows, self._walker = vocabulary, tables, rows, walker
         self._parts: dict[tuple[int, int], Part] = {}
+        self._priced: list[Part] = []
         self._write_plain()
 
     def get(self, row: int, allow: int, *, bounded: bool) -> Part:
         """The part of `row` where keys are filtered by `allow`; `bounded` asks for costs too."""
         part = self._parts.get((row, allow))
         if part is None or part.base.table_row == NONE or (bounded and part.cost is None):
+            if len(self._parts) >= _MANY_PARTS:
+                self._parts = {key: part for key, part in self._parts.items() if part.base.table_row != NONE}
             part = self._parts[row, allow] = self._make(row, allow, bounded)
+            if bounded:
+                self._priced.append(part)
+                if len(self._priced) > _MANY_PRICED:
+                    self._priced.pop(0).cost = None
         self._rows.used[part.base.table_row] = 1
         return part
 

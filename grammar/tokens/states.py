@@ -14,9 +14,9 @@ from .rows import EMPTY
 from .steps import Stepper
 from .vocabulary import Vocabulary
 
-MAX_STATES: Final = 60_000
-MAX_SUCCESSORS: Final = 300_000
-"""States, and remembered effects of tokens, beyond which those not in use are forgotten."""
+BYTES_PER_STATE: Final = 1600
+SUCCESSORS_PER_STATE: Final = 6
+"""What a state takes in memory with its mask and the effects of tokens that it remembers, roughly."""
 
 
 class State:
@@ -46,7 +46,9 @@ class State:
 class States:
     """The states of one arena. Not thread-safe: callers hold the arena's lock."""
 
-    def __init__(self, vocabulary: Vocabulary, tables: Tables, masks: Masks) -> None:
+    def __init__(self, vocabulary: Vocabulary, tables: Tables, masks: Masks, budget: int) -> None:
+        """`budget`: bytes for states; beyond it those not in use are forgotten."""
+        self._most = max(budget // BYTES_PER_STATE, 16)
         self._tokens, self._eos = vocabulary.tokens, frozenset(vocabulary.eos_ids)
         self.stepper = Stepper(tables)
         self._tables = tables
@@ -67,7 +69,7 @@ class States:
         known = self._states.get(configuration)
         if known is not None:
             return known
-        if len(self._states) >= MAX_STATES:
+        if len(self._states) >= self._most:
             self._forget()
         row, frame, count, texts = configuration
         place = (row, frame, count)
@@ -88,7 +90,7 @@ class States:
             end = self.stepper.run(state.configuration, data) if data else None
             following = None if end is None else self.at(end)
         if following is not None:
-            if self._successors >= MAX_SUCCESSORS:
+            if self._successors >= SUCCESSORS_PER_STATE * self._most:
                 self._forget()
             self._successors += 1
             state.successors[token] = following
