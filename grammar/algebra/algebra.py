@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..errors import UnsatisfiableError
-from ..schema.expr import Const, Schema
+from ..regular import NumberSpec
+from ..schema.expr import AnyOf, Const, Schema
 from ..schema.values import Canonical
 from .atoms import Atoms
 from .clauses import ArrayClause, ObjectClause
@@ -16,11 +19,14 @@ from .scalars import Numbers, Scalars, Strings
 
 
 class Algebra:
-    """Everything that can be asked about the goals of one schema. Answers are kept; not safe for threads by itself."""
+    """Everything that can be asked about the goals of one schema. Answers are kept; not safe for threads by itself.
 
-    def __init__(self, schema: Schema) -> None:
+    `spells` says whether numbers of a set can be written; where it is not given, all can.
+    """
+
+    def __init__(self, schema: Schema, spells: Callable[[NumberSpec], bool] | None = None) -> None:
         self.goals = Goals(schema)
-        self._scalars = Scalars(self.goals)
+        self._scalars = Scalars(self.goals, spells or (lambda spec: True))
         self._atoms = Atoms(self.goals, self._scalars)
         self._containers = Containers(self.goals, Kinds(self.goals, self._scalars), self._atoms)
         self._emptiness = Emptiness(self.goals, self._scalars, self._containers, self._atoms)
@@ -61,6 +67,10 @@ class Algebra:
     def const_node(self, value: Canonical) -> Const:
         """The node that asks for `value`."""
         return self._atoms.const_node(value)
+
+    def any_const_node(self, values: tuple[Canonical, ...]) -> AnyOf:
+        """The node that asks for one of `values`."""
+        return self._atoms.any_const_node(values)
 
     def require_satisfiable(self) -> None:
         """Raises UnsatisfiableError with the two pointers that clash if no value satisfies the schema."""

@@ -1,30 +1,36 @@
 """One array clause as an automaton over its items, always able to finish.
 
 `ArrayProgress` is what must be remembered between items. As for objects, an option is offered only if the array can
-still be completed after it. Items from `tail` on are all alike, so what remains is arithmetic there and a search
-before. Values already in the array (`seen`) matter only where items must differ, or where two must be equal.
+still be completed after it. Items from `tail` on are all alike, so what remains there is arithmetic (`fits`). Values
+already in the array (`seen`) matter only where items must differ (`distinct`), or where two must be equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
 from typing import NamedTuple, Protocol
 
-from ..schema.expr import Const
+from ..errors import BudgetError
+from ..schema.expr import AnyOf, Const
 from ..schema.values import Canonical
 from .clauses import ArrayClause
+from .distinct import MAX_DISTINCT, Distinct
+from .fits import ENDLESS, fits
 from .goals import Goal, Goals, Literal
 
-ENDLESS = 1 << 30
-MAX_DISTINCT = 256
+MAX_CHOICES = 4096
+MAX_STATES = 20_000
 
 Seen = tuple[Canonical, ...]
 
 
 class ArrayProgress(NamedTuple):
-    """`length`: items so far, no further than matters. `counts`: per counted demand, no further than matters.
-    `repeated`: whether two equal items were seen, where the clause asks for them."""
+    """What an array remembers.
+
+    length    number of items, no further than matters
+    counts    for each counted demand how many items met it, no further than matters
+    repeated  whether two equal items were seen, where the clause asks for them
+    """
 
     length: int
     counts: tuple[int, ...]
@@ -42,6 +48,8 @@ class ArrayReasoner(Protocol):
 
     def const_node(self, value: Canonical) -> Const: ...
 
+    def any_const_node(self, values: Seen) -> AnyOf: ...
+
 
 class ArrayView:
     """An `ArrayClause` as an automaton over items."""
@@ -57,9 +65,10 @@ class ArrayView:
         bounds = [bound or 0 for span in spans for bound in span]
         self._tail = max(bounds, default=0)
         self._cap = max(self._tail, self.low) if self.high is None else ENDLESS
-        self._caps = tuple(part.low if part.high is None else part.high for part in clause.counts)
         self._item_goals: dict[int, Goal] = {}
-        self._memo: dict[tuple[ArrayProgress, Seen], bool] = {}
+        self._counted: dict[ArrayProgress, bool] = {}
+        self._distinct = Distinct(self.goal, self._tail, reasoner) if clause.unique else None
+        self._kinds: dict[tuple[int, ...], list[frozenset[int]]] = {}
         self.start = ArrayProgress(0, (0,) * len(clause.counts), False)
 
     @property
@@ -81,15 +90,28 @@ class ArrayView:
             found = self._item_goals[index] = self._goals.of(literals)
         return found
 
-    def alike(self, progress: ArrayProgress) -> tuple[Goal, int] | None:
-        """Where only the number of items matters from here: what each must satisfy, and how many must come."""
-        if self._counts or self.records or progress.length < self._tail:
+    def missing(self, progress: ArrayProgress) -> list[tuple[Goal, int]] | None:
+        """Without counted demands: the goals of the items that must still come, and how many of each."""
+        if self._counts or self.repeats:
             return None
-        return self.goal(progress.length), max(0, self.low - progress.length)
+        out = [(self.goal(i), 1) for i in range(progress.length, min(self.low, self._tail))]
+        rest = self.low - max(progress.length, self._tail)
+        return [*out, (self.goal(self._tail), rest)] if rest > 0 else out
 
     def satisfiable(self) -> bool:
         """Whether some array satisfies the clause."""
         return self.live(self.start, ())
+
+    def dominates(self, better: ArrayProgress, worse: ArrayProgress) -> bool:
+        """Whether whatever can follow `worse` can follow `better` as well."""
+        return (
+            better.length == worse.length
+            and better.repeated >= worse.repeated
+            and all(
+                a == b or (part.high is None and a > b)
+                for a, b, part in zip(better.counts, worse.counts, self._counts, strict=True)
+            )
+        )
 
     def closable(self, progress: ArrayProgress) -> bool:
         """Whether the array may end here."""
@@ -99,6 +121,11 @@ class ArrayView:
             and (progress.repeated or not self.repeats)
         )
 
+    def still(self, progress: ArrayProgress) -> int:
+        """How many more items are asked for at most before the array may end."""
+        counted = sum(max(0, part.low - count) for part, count in zip(self._counts, progress.counts, strict=True))
+        return max(self.low - progress.length, self._tail - progress.length if counted else 0, 0) + counted
+
     def options(self, progress: ArrayProgress, seen: Seen) -> Iterator[tuple[Goal, ArrayProgress]]:
         """The ways to add an item: what it must satisfy, and where that leads. All are live whatever the item's value.
 
@@ -107,176 +134,158 @@ class ArrayView:
         """
         if self.high is not None and progress.length >= self.high:
             return
+        given: set[Goal] = set()
         for goal, after in self._choices(progress, seen):
-            if not self._reasoner.nonempty(goal):
+            if goal in given:  # an item that also meets more demands was offered already
                 continue
-            if not self.unique or self._plenty(after, seen):
-                if self.live(after, seen):
+            if self._distinct is None or self._distinct.indifferent(after.length, self._until(after), seen):
+                if self.live(after, seen, extra=1 if self.unique else 0):
+                    given.add(goal)
                     yield goal, after
                 continue
             for value in self._reasoner.values(goal, MAX_DISTINCT) or []:
                 if self.live(after, (*seen, value)):
                     yield self._goals.both(goal, [(self._reasoner.const_node(value), True)]), after
 
-    def live(self, progress: ArrayProgress, seen: Seen) -> bool:
-        """Whether the array can be completed from here."""
+    def live(self, progress: ArrayProgress, seen: Seen, extra: int = 0) -> bool:
+        """Whether the array can be completed from here; `extra` items are in it whose values are not in `seen`."""
         if self.closable(progress):
             return True
-        key = (progress, seen if self.records else ())
-        found = self._memo.get(key)
+        if not self._counts_live(progress):
+            return False
+        if self._distinct is not None:
+            return self._distinct.enough(progress.length, self._until(progress), seen, extra)
+        return progress.repeated or not self.repeats or self._can_repeat(progress, seen)
+
+    def _until(self, progress: ArrayProgress) -> int:
+        """The length at which the array may end at the latest, if it ends as soon as it can."""
+        return progress.length + self.still(progress)
+
+    def _counts_live(self, progress: ArrayProgress) -> bool:
+        """Whether positions, demands and the number of items leave a way to the end, equality of items aside."""
+        progress = progress._replace(repeated=False)
+        found = self._counted.get(progress)
         if found is None:
-            self._memo[key] = False  # every path grows the array, so this is never read as an answer
-            found = self._memo[key] = self._compute(progress, seen)
+            found = self._counted[progress] = self._search(progress)
         return found
 
-    def _compute(self, progress: ArrayProgress, seen: Seen) -> bool:
-        if self.high is not None and progress.length >= self.high:
-            return False
-        if progress.length >= self._tail and not self._must_enumerate(progress, seen):
-            return self._tail_live(progress)
-        for goal, after in self._choices(progress, seen):
-            if not self._reasoner.nonempty(goal):
-                continue
-            if self.unique and not self._plenty(after, seen):
-                values = self._reasoner.values(goal, MAX_DISTINCT) or []
-                if any(self.live(after, (*seen, value)) for value in values):
-                    return True
-            elif self.live(after, seen):
+    def _search(self, progress: ArrayProgress) -> bool:
+        room = ENDLESS if self.high is None else self.high
+        at = progress.length
+        states = {progress.counts}
+        tried = 0
+        while True:
+            done = any(all(c >= part.low for c, part in zip(counts, self._counts, strict=True)) for counts in states)
+            if done and at >= self.low:
                 return True
-        return False
+            if at >= room:
+                return False
+            if at >= self._tail:
+                return any(self._tail_live(ArrayProgress(at, counts, False)) for counts in states)
+            if not self._reasoner.nonempty(self.goal(at)):
+                return False
+            following: set[tuple[int, ...]] = set()
+            for counts in states:
+                here = ArrayProgress(at, counts, False)
+                following |= {after.counts for _, after in self._demands(here, self.goal(at))}
+            states = following
+            at += 1
+            tried += len(states)
+            if not states:
+                return False
+            if tried > MAX_STATES:
+                raise BudgetError("too many ways to spread `contains` over the items of an array", keyword="contains")
 
-    def _choices(self, progress: ArrayProgress, seen: Seen) -> list[tuple[Goal, ArrayProgress]]:
+    def _choices(self, progress: ArrayProgress, seen: Seen) -> Iterator[tuple[Goal, ArrayProgress]]:
         """What the next item may be asked: every choice of counted demands it meets, and of being a repetition."""
-        index = progress.length
-        base = self.goal(index)
-        if self.unique:
-            base = self._goals.both(base, [(self._reasoner.const_node(value), False) for value in seen])
-        here = [
-            j
-            for j, part in enumerate(self._counts)
-            if part.start <= index
-            and (part.stop is None or index < part.stop)
-            and (progress.counts[j] < part.low or part.high is not None)
-        ]
-        out: list[tuple[Goal, ArrayProgress]] = []
-        following = min(index + 1, self._cap)
-        for size in range(len(here), -1, -1):
-            for chosen in combinations(here, size):
-                asked: list[Literal] = []
-                counts = list(progress.counts)
-                possible = True
-                for j in here:
-                    part = self._counts[j]
-                    expr, sign = part.literal
-                    if j in chosen:
-                        asked.append(part.literal)
-                        counts[j] = counts[j] + 1 if part.high is not None else min(counts[j] + 1, part.low)
-                        possible = possible and (part.high is None or counts[j] <= part.high)
-                    elif part.high is not None:
-                        asked.append((expr, not sign))
-                if possible:
-                    goal = self._goals.both(base, asked)
-                    after = ArrayProgress(following, tuple(counts), progress.repeated)
-                    if self.repeats and not progress.repeated:
-                        for value in seen:
-                            same = self._goals.both(goal, [(self._reasoner.const_node(value), True)])
-                            out.append((same, after._replace(repeated=True)))
-                    out.append((goal, after))
-        return out
+        base = self.goal(progress.length)
+        if self.unique and seen:
+            base = self._goals.both(base, [(self._reasoner.any_const_node(seen), False)])
+        if not self._reasoner.nonempty(base):
+            return
+        for goal, after in self._demands(progress, base):
+            if self.repeats and not progress.repeated and seen:
+                same = self._goals.both(goal, [(self._reasoner.any_const_node(seen), True)])
+                if self._reasoner.nonempty(same):
+                    yield same, after._replace(repeated=True)
+            yield goal, after
 
-    def _plenty(self, progress: ArrayProgress, seen: Seen) -> bool:
-        """Whether distinct values cannot run out before the array may end, whichever are taken."""
-        wanted = self.still(progress) + len(seen) + 1
-        last = min(max(progress.length + self.still(progress), progress.length + 1), self._tail + 1)
-        return all(self._many(index, wanted) for index in range(progress.length, max(last, progress.length + 1)))
+    def _demands(self, progress: ArrayProgress, base: Goal) -> list[tuple[Goal, ArrayProgress]]:
+        """The satisfiable choices of counted demands that an item meets; more demands come first."""
+        following = min(progress.length + 1, self._cap)
+        ways: list[tuple[Goal, tuple[int, ...]]] = [(base, progress.counts)]
+        for j, part in enumerate(self._counts):
+            if progress.length < part.start or (part.stop is not None and progress.length >= part.stop):
+                continue
+            if part.high is None and progress.counts[j] >= part.low:
+                continue
+            expr, sign = part.literal
+            split: list[tuple[Goal, tuple[int, ...]]] = []
+            for goal, counts in ways:
+                if part.high is None or counts[j] < part.high:
+                    met = self._goals.both(goal, [(expr, sign)])
+                    if self._reasoner.nonempty(met):
+                        split.append((met, (*counts[:j], counts[j] + 1, *counts[j + 1 :])))
+                missed = goal if part.high is None else self._goals.both(goal, [(expr, not sign)])
+                if part.high is None or self._reasoner.nonempty(missed):
+                    split.append((missed, counts))
+            ways = split
+            if len(ways) > MAX_CHOICES:
+                raise BudgetError("too many demands of `contains` on one item", keyword="contains")
+        return [(goal, ArrayProgress(following, counts, progress.repeated)) for goal, counts in ways]
 
-    def _many(self, index: int, wanted: int) -> bool:
-        if wanted > MAX_DISTINCT:
-            return self._reasoner.values(self.goal(index), MAX_DISTINCT) is None
-        found = self._reasoner.values(self.goal(index), wanted)
-        return found is None or len(found) > wanted
-
-    def still(self, progress: ArrayProgress) -> int:
-        """How many more items are asked for at most before the array may end."""
-        counted = sum(max(0, part.low - count) for part, count in zip(self._counts, progress.counts, strict=True))
-        return max(0, self.low - progress.length, self._tail - progress.length if counted else 0) + counted
-
-    def _must_enumerate(self, progress: ArrayProgress, seen: Seen) -> bool:
-        if self.unique and not self._plenty(progress, seen):
+    def _can_repeat(self, progress: ArrayProgress, seen: Seen) -> bool:
+        room = ENDLESS if self.high is None else self.high
+        first = progress.length
+        last = min(max(self._tail, first) + 2, room)
+        if seen and any(
+            self._reasoner.nonempty(self._goals.both(self.goal(i), [(self._reasoner.any_const_node(seen), True)]))
+            for i in range(first, last)
+        ):
             return True
-        return self.repeats and not progress.repeated
+        return any(
+            self._reasoner.nonempty(self._goals.both(self.goal(i), self.goal(j).literals))
+            for i in range(first, last)
+            for j in range(i + 1, last)
+            if not self.goal(j).impossible
+        )
 
     def _tail_live(self, progress: ArrayProgress) -> bool:
         """In the tail all items are asked the same, so only numbers of items count."""
         room = ENDLESS if self.high is None else self.high - progress.length
         wanted = max(0, self.low - progress.length)
-        here = [j for j, part in enumerate(self._counts) if part.stop is None]
-        if any(
-            count < part.low
-            for j, (count, part) in enumerate(zip(progress.counts, self._counts, strict=True))
-            if j not in here
-        ):
-            return False
+        here = tuple(j for j, part in enumerate(self._counts) if part.stop is None)
+        for j, (count, part) in enumerate(zip(progress.counts, self._counts, strict=True)):
+            if j not in here and count < part.low:
+                return False
         needs = tuple(max(0, self._counts[j].low - progress.counts[j]) for j in here)
         rooms = tuple(ENDLESS if (high := self._counts[j].high) is None else high - progress.counts[j] for j in here)
-        kinds = [
-            frozenset(chosen)
-            for size in range(len(here) + 1)
-            for chosen in combinations(range(len(here)), size)
-            if self._reasoner.nonempty(self._tail_goal([here[j] for j in chosen], here))
-        ]
-        return _fits(kinds, needs, rooms, wanted, room)
+        return fits(self._tail_kinds(here), needs, rooms, wanted, room)
 
-    def _tail_goal(self, chosen: list[int], here: list[int]) -> Goal:
-        asked = []
-        for j in here:
-            expr, sign = self._counts[j].literal
-            if j in chosen:
-                asked.append((expr, sign))
-            elif self._counts[j].high is not None:
-                asked.append((expr, not sign))
-        return self._goals.both(self.goal(self._tail), asked)
-
-
-def _fits(kinds: list[frozenset[int]], needs: tuple[int, ...], rooms: tuple[int, ...], wanted: int, room: int) -> bool:
-    """Whether `wanted` to `room` items of the given kinds (the demands each meets) can fill needs, within rooms."""
-    if not any(needs) and not wanted:
-        return True
-    if not kinds:
-        return False
-    if len(rooms) == 0:
-        return True
-    if len(rooms) == 1:
-        with_, without = frozenset({0}) in kinds, frozenset() in kinds
-        need, cap = needs[0], min(rooms[0], room)
-        if need and not with_:
-            return False
-        if without:
-            return need <= cap
-        return max(need, wanted) <= cap
-    seen = {(needs, rooms)}
-    frontier = [(needs, rooms)]
-    for length in range(min(sum(needs) + wanted, 10_000) + 1):
-        if length > room:
-            return False
-        idle = any(all(rooms_[j] >= ENDLESS // 2 for j in kind) for kind in kinds for _, rooms_ in frontier[:1])
-        if any(not any(left) and (length >= wanted or idle) for left, _ in frontier):
-            return True
-        following = []
-        for left, spare in frontier:
-            for kind in kinds:
-                if all(spare[j] > 0 for j in kind):
-                    state = (
-                        tuple(max(0, n - (j in kind)) for j, n in enumerate(left)),
-                        tuple(s - (j in kind and s < ENDLESS // 2) for j, s in enumerate(spare)),
-                    )
-                    if state not in seen or length < wanted:
-                        seen.add(state)
-                        following.append(state)
-        frontier = list(dict.fromkeys(following))
-        if not frontier:
-            return False
-    return False
+    def _tail_kinds(self, here: tuple[int, ...]) -> list[frozenset[int]]:
+        """The sets of demands (by position in `here`) that one item of the tail can meet together."""
+        found = self._kinds.get(here)
+        if found is None:
+            base = self.goal(self._tail)
+            ways: list[tuple[Goal, frozenset[int]]] = [(base, frozenset())] if self._reasoner.nonempty(base) else []
+            for place, j in enumerate(here):
+                part = self._counts[j]
+                expr, sign = part.literal
+                split = []
+                for goal, kind in ways:
+                    choices: list[tuple[list[Literal], frozenset[int]]] = [
+                        ([(expr, sign)], kind | {place}),
+                        ([] if part.high is None else [(expr, not sign)], kind),
+                    ]
+                    for asked, into in choices:
+                        both = self._goals.both(goal, asked)
+                        if self._reasoner.nonempty(both):
+                            split.append((both, into))
+                ways = split
+                if len(ways) > MAX_CHOICES:
+                    raise BudgetError("too many demands of `contains` on one item", keyword="contains")
+            found = self._kinds[here] = [kind for _, kind in ways]
+        return found
 
 
 __all__ = ["ArrayProgress", "ArrayView", "Seen"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..regular import ANY
 from ..schema.expr import (
+    AnyOf,
     Const,
     Contains,
     EachItem,
@@ -48,10 +49,18 @@ class Atoms:
         self._goals = goals
         self._scalars = scalars
         self._consts: dict[Canonical, Const] = {}
+        self._any_consts: dict[tuple[Canonical, ...], AnyOf] = {}
 
     def const_node(self, value: Canonical) -> Const:
         """The node that asks for `value` (canonical)."""
         return self._consts.setdefault(value, Const(value))
+
+    def any_const_node(self, values: tuple[Canonical, ...]) -> AnyOf:
+        """The node that asks for one of `values`."""
+        found = self._any_consts.get(values)
+        if found is None:
+            found = self._any_consts[values] = AnyOf(tuple(self.const_node(value) for value in values))
+        return found
 
     def object(self, expr: Expr, sign: bool) -> tuple[ObjectClause, ...] | None:
         """Clauses of one literal among objects."""

@@ -89,6 +89,8 @@ class Costs:
     def _object(self, view: ObjectView, progress: Progress) -> int:
         if view.closable(progress):
             return 1
+        if view.plain:
+            return min(FAR, 1 + self._missing(view, progress))
         allowed = view.allowed(progress)
         pending = view.pending(progress) & allowed
         if pending:  # the order of what must come does not matter, so one of them stands for all
@@ -103,13 +105,23 @@ class Costs:
             default=FAR,
         )
 
+    def _missing(self, view: ObjectView, progress: Progress) -> int:
+        """Of a clause without demands beside required keys and a number: those keys, and the shortest of the others."""
+        pending = view.pending(progress)
+        needed = bits(pending)
+        total = sum(4 + view.key_length(symbol) + self.value(view.goal(symbol)) for symbol in needed)
+        more = view.low - progress.size - len(needed)
+        if more > 0:
+            others = bits(view.allowed(progress) & ~pending)
+            total += more * min((4 + view.key_length(s) + self.value(view.goal(s)) for s in others), default=FAR)
+        return total
+
     def _array(self, view: ArrayView, progress: ArrayProgress, seen: Seen) -> int:
         total = 1
         while not view.closable(progress):
-            alike = view.alike(progress)
-            if alike is not None:
-                goal, times = alike
-                return min(FAR, total + times * (1 + self.value(goal)))
+            missing = view.missing(progress)
+            if missing is not None:
+                return min(FAR, total + sum(times * (1 + self.value(goal)) for goal, times in missing))
             options = [
                 (view.still(after), self.value(goal), after, goal) for goal, after in view.options(progress, seen)
             ]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice, product
 
 from ..regular import number_values
-from ..schema.expr import Const
+from ..schema.expr import AnyOf, Const
 from ..schema.values import FALSE, NULL, TRUE, Canonical
 from .alphabet import alphabet
 from .arrays import ArrayView
@@ -42,6 +42,10 @@ class Emptiness:
     def const_node(self, value: Canonical) -> Const:
         """The node that asks for `value`."""
         return self._atoms.const_node(value)
+
+    def any_const_node(self, values: tuple[Canonical, ...]) -> AnyOf:
+        """The node that asks for one of `values`."""
+        return self._atoms.any_const_node(values)
 
     def values(self, goal: Goal, limit: int) -> list[Canonical] | None:
         """All values that satisfy `goal`, or None if there are more than `limit` (or too many to tell)."""

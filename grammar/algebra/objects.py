@@ -103,6 +103,11 @@ class ObjectView:
             found = self._symbol_goals[symbol] = self._goals.of(literals)
         return found
 
+    @property
+    def plain(self) -> bool:
+        """Whether the clause has no demands but required keys and bounds on the number of properties."""
+        return not self._demands
+
     def key_length(self, symbol: int) -> int:
         """The length of the key, or of a short one of the class."""
         return len(self._alphabet.names[symbol]) if symbol < len(self._alphabet.names) else 1
@@ -127,6 +132,11 @@ class ObjectView:
         if self._simple:
             return self.required_possible()
         return self.live(self.start)
+
+    @staticmethod
+    def dominates(better: Progress, worse: Progress) -> bool:
+        """Whether whatever can follow `worse` can follow `better` as well."""
+        return better._replace(done=worse.done) == worse and worse.done & ~better.done == 0
 
     def closable(self, progress: Progress) -> bool:
         """Whether the object may end here."""

@@ -39,10 +39,14 @@ _LITERAL_OF: dict[Canonical, str] = {NULL: "null", TRUE: "true", FALSE: "false"}
 
 
 class Scalars:
-    """The scalar forms of the goals of one schema, each computed when first asked for."""
+    """The scalar forms of the goals of one schema, each computed when first asked for.
 
-    def __init__(self, goals: Goals) -> None:
+    `spells` says whether a set of numbers has any text at all: numbers too long to be written do not count as values.
+    """
+
+    def __init__(self, goals: Goals, spells: Callable[[NumberSpec], bool]) -> None:
         self._goals = goals
+        self._spells = spells
         self._strings: Fixpoint[Goal, Strings] = Fixpoint(())
         self._numbers: Fixpoint[Goal, Numbers] = Fixpoint(())
         self._literals: Fixpoint[Goal, frozenset[str]] = Fixpoint(frozenset())
@@ -53,7 +57,10 @@ class Scalars:
 
     def numbers(self, goal: Goal) -> Numbers:
         """Specifications whose union is what `goal` allows among numbers; () if none."""
-        return self._numbers.get(goal, lambda: self._fold(goal, "number", _number_atom, self.numbers, _meet_numbers))
+        return self._numbers.get(goal, lambda: tuple(filter(self._spells, self._fold_numbers(goal))))
+
+    def _fold_numbers(self, goal: Goal) -> Numbers:
+        return self._fold(goal, "number", _number_atom, self.numbers, _meet_numbers)
 
     def literals(self, goal: Goal) -> frozenset[str]:
         """Those of "null", "true", "false" that `goal` allows."""
@@ -86,7 +93,7 @@ class Scalars:
             extra: tuple[Any, ...] | None = complement(words(strings)) if strings else None
             every: tuple[Any, ...] = (ANY,)
         else:
-            numbers = tuple(value for tag, *rest in excluded if tag == "number" for value in rest)
+            numbers = frozenset(value for tag, *rest in excluded if tag == "number" for value in rest)
             extra = (NumberSpec(excluded=numbers),) if numbers else None
             every = (EVERY_NUMBER,)
         if extra is not None:
@@ -149,7 +156,7 @@ def _enumeration(values: list[Canonical], kind: str) -> tuple[Any, ...]:
     chosen = [value[1] for value in values if value[0] == kind]
     if not chosen:
         return ()
-    return (words(chosen),) if kind == "string" else (NumberSpec(only=tuple(sorted(set(chosen)))),)
+    return (words(chosen),) if kind == "string" else (NumberSpec(only=frozenset(chosen)),)
 
 
 def _string_atom(expr: Expr, sign: bool) -> tuple[Language, ...] | None:
@@ -209,7 +216,7 @@ def meet_number(a: NumberSpec, b: NumberSpec) -> NumberSpec:
     """The numbers that are in both."""
     if a.only is not None or b.only is not None:
         listed, other = (a, b) if a.only is not None else (b, a)
-        return NumberSpec(only=tuple(v for v in listed.only or () if number_contains(other, v)))
+        return NumberSpec(only=frozenset(v for v in listed.only or () if number_contains(other, v)))
     low, low_open = max(_lower(a), _lower(b), key=_lower_rank)
     high, high_open = min(_upper(a), _upper(b), key=_upper_rank)
     return NumberSpec(
@@ -219,7 +226,7 @@ def meet_number(a: NumberSpec, b: NumberSpec) -> NumberSpec:
         high_open=high_open,
         steps=tuple(dict.fromkeys(a.steps + b.steps)),
         not_steps=tuple(dict.fromkeys(a.not_steps + b.not_steps)),
-        excluded=tuple(dict.fromkeys(a.excluded + b.excluded)),
+        excluded=frozenset(a.excluded) | frozenset(b.excluded),
     )
 
 

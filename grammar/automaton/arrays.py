@@ -143,7 +143,14 @@ class _AfterItem:
         for group in bits(tags):
             for view, progress, own in self._groups[group]:
                 merged[view, progress] = merged.get((view, progress), 0) | own
-        alternatives = tuple((view, progress, own) for (view, progress), own in merged.items())
+        alternatives = tuple(
+            (view, progress, own)
+            for (view, progress), own in merged.items()
+            if not any(
+                view is same and progress != other and own & ~theirs == 0 and view.dominates(other, progress)
+                for (same, other), theirs in merged.items()
+            )
+        )
         return ArrayHandler(alternatives, array.value, seen, array._containers).frame()
 
     def close(self, texts: Texts | None) -> Step:

@@ -8,8 +8,8 @@ from typing import Final
 from ..algebra import Algebra
 from ..schema.expr import Schema
 from .arrays import ArrayHandler
-from .completion import completion
-from .frames import Builder, FrameOptions
+from .completion import Completer
+from .frames import Builder, FrameOptions, spelled
 from .lexemes import Lexemes
 from .objects import ObjectHandler
 from .stepper import Configuration, ends, run
@@ -27,8 +27,9 @@ class JsonAutomaton:
 
     def __init__(self, tables: Tables, lexemes: Lexemes, schema: Schema, options: FrameOptions) -> None:
         self.tables = tables
+        self._completer = Completer(tables)
         with tables.lock:
-            algebra = Algebra(schema)
+            algebra = Algebra(schema, lambda spec: spelled(spec, options))
             algebra.require_satisfiable()
             self.builder = Builder(next(_NUMBERS), tables, lexemes, algebra, options)
             position = self.builder.position({algebra.root: 1})
@@ -53,4 +54,4 @@ class JsonAutomaton:
     def completion(self, at: Configuration) -> bytes:
         """A shortest way (or nearly) to where the text may end."""
         with self.tables.lock:
-            return completion(self.tables, at)
+            return self._completer.completion(at)

@@ -1,17 +1,17 @@
 """The nearest end: the shortest way (or nearly) to finish a text from where the automaton stands.
 
-Lexeme by lexeme: all ways to end the current lexeme are found by breadth-first search over its rows, each is weighed
+Lexeme by lexeme: the ways to end the current lexeme are found by breadth-first search over its rows, each is weighed
 with what its frame says is still to come after it, and the lightest is taken.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
-from heapq import heappop, heappush
 
 import numpy as np
 
-from ..algebra import FAR
+from ..algebra import FAR, bits
 from ..errors import BudgetError
 from .arrays import ArrayHandler
 from .codes import ARRAY_CLOSE, ARRAY_OPEN, CHECK_LOW, LABEL_MASK, OBJECT_CLOSE, OBJECT_OPEN, ROW_MASK
@@ -20,83 +20,120 @@ from .stepper import Configuration, ends, follow, step
 from .tables import Tables
 from .values import ValueHandler
 
-MAX_ROWS = 20_000
-MAX_TEXT = 4_000_000
+MAX_ROWS = 50_000
+MAX_STEPS = 50_000
+MAX_TEXT = 100_000
 
 
-def completion(tables: Tables, at: Configuration) -> bytes:
-    """Bytes that lead from `at` to the end of a valid text; b"" if it may end here.
+class Completer:
+    """Finds ways out. Callers hold the tables' lock."""
 
-    Raises BudgetError where the way out is absurdly long (`minLength: 10000000`).
-    """
-    out = bytearray()
-    while not ends(tables, at):
-        best: tuple[int, bytes, Configuration] | None = None
-        for path, label, before in _endings(tables, at):
-            if best is not None and len(path) >= best[0]:
-                break
-            after = follow(tables, before.frame, label, before.texts)
-            if after is None:
-                continue
-            total = len(path) + _cost(tables, before.frame, label)
-            if best is None or total < best[0]:
-                best = total, path, after
-        if best is None:
-            raise BudgetError("the shortest way to end this text is too long to search for")
-        out += best[1]
-        at = best[2]
-        if len(out) > MAX_TEXT:
-            raise BudgetError("the shortest way to end this text is too long to write")
-    return bytes(out)
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._distinct: dict[int, list[tuple[int, int]]] = {}
+        self._steps = 0
 
+    def completion(self, at: Configuration) -> bytes:
+        """Bytes that lead from `at` to the end of a valid text; b"" if it may end here.
 
-def _endings(tables: Tables, at: Configuration) -> Iterator[tuple[bytes, int, Configuration]]:
-    """(path, label, configuration before the label) for each label that the lexeme can end with, shortest path first.
-
-    Of the characters that lead the same way, the first stands for all.
-    """
-    seen = {(at.row, at.length)}
-    queue: list[tuple[int, int, bytes, Configuration]] = [(0, 0, b"", at)]
-    labels: set[int] = set()
-    ticket = 0
-    low = int(tables.low[at.frame])
-    while queue:
-        _, _, path, here = heappop(queue)
-        values = tables.values(here.row)
-        accepted = int(tables.accept[here.row]) - 1
-        if accepted >= 0 and accepted not in labels:
-            labels.add(accepted)
-            yield path, accepted, here
-        distinct, first = np.unique(values, return_index=True)
-        for value, byte in sorted(zip(distinct.tolist(), first.tolist(), strict=True), key=lambda pair: pair[1]):
-            if value < 0:
-                label = (-value & LABEL_MASK) - 1
-                if label in labels or (-value & CHECK_LOW and here.length < low):
+        Raises BudgetError where the way out is absurdly long (`minLength: 10000000`).
+        """
+        tables = self._tables
+        out = bytearray()
+        self._steps = 0
+        while not ends(tables, at):
+            best: tuple[int, bytes, Configuration] | None = None
+            least = _least(tables, at.frame)
+            for path, label, before in self._endings(at):
+                if best is not None and len(path) + least >= best[0]:
+                    break
+                if label < 0:
                     continue
-                labels.add(label)
-                texts = tuple(text + bytes((byte,)) for text in here.texts)
-                yield path + bytes((byte,)), label, here._replace(texts=texts)
-            elif value & ROW_MASK:
-                following = step(tables, here, byte)
-                if following is None or (following.row, min(following.length, low)) in seen:
+                after = follow(tables, before.frame, label, before.texts)
+                if after is None:
                     continue
-                seen.add((following.row, min(following.length, low)))
-                if len(seen) > MAX_ROWS:
-                    return
-                ticket += 1
-                heappush(queue, (len(path) + 1, ticket, path + bytes((byte,)), following))
+                total = len(path) + _cost(tables, before.frame, label)
+                if best is None or total < best[0]:
+                    best = total, path, after
+            if best is None or best[0] + len(out) > MAX_TEXT:
+                raise BudgetError(f"the shortest way to end this text is longer than {MAX_TEXT} bytes")
+            out += best[1]
+            at = best[2]
+        return bytes(out)
+
+    def _endings(self, at: Configuration) -> Iterator[tuple[bytes, int, Configuration]]:
+        """(path, label, configuration before the label) for the labels that the lexeme can end with, nearest first.
+
+        Of the characters that lead the same way, the first stands for all. Each new length of paths is announced with
+        the label -1, since the search may go on for long without finding a label.
+        """
+        tables = self._tables
+        low = int(tables.low[at.frame])
+        seen = {(at.row, min(at.length, low))}
+        queue = deque([(b"", at)])
+        labels: set[int] = set()
+        depth = 0
+        while queue:
+            path, here = queue.popleft()
+            self._steps += 1
+            if self._steps > MAX_STEPS:
+                raise BudgetError("the shortest way to end this text takes too long to find")
+            if len(path) > depth:
+                depth = len(path)
+                yield path, -1, here
+            edges = self._edges(here.row)
+            accepted = int(tables.accept[here.row]) - 1
+            if accepted >= 0 and accepted not in labels:
+                labels.add(accepted)
+                yield path, accepted, here
+            for value, byte in edges:
+                if value < 0:
+                    label = (-value & LABEL_MASK) - 1
+                    if label in labels or (-value & CHECK_LOW and here.length < low):
+                        continue
+                    labels.add(label)
+                    spelled = bytes((byte,))
+                    yield path + spelled, label, here._replace(texts=tuple(text + spelled for text in here.texts))
+                else:
+                    following = step(tables, here, byte)
+                    if following is None or (following.row, min(following.length, low)) in seen:
+                        continue
+                    seen.add((following.row, min(following.length, low)))
+                    if len(seen) > MAX_ROWS:
+                        return
+                    queue.append((path + bytes((byte,)), following))
+
+    def _edges(self, row: int) -> list[tuple[int, int]]:
+        """The distinct values of a row with the first byte of each, in the order of bytes."""
+        found = self._distinct.get(row)
+        if found is None:
+            distinct, first = np.unique(self._tables.values(row), return_index=True)
+            pairs = zip(distinct.tolist(), first.tolist(), strict=True)
+            edges = [(value, byte) for value, byte in pairs if value < 0 or value & ROW_MASK]
+            found = self._distinct[row] = sorted(edges, key=lambda edge: edge[1])
+        return found
+
+
+def _least(tables: Tables, frame: int) -> int:
+    """A lower bound of `_cost` over the labels of a frame."""
+    handler = tables.handler(frame)
+    if isinstance(handler, ValueHandler):
+        return min((handler.after.cost(1 << i) for i in bits(handler.position.all_tags)), default=0)
+    return 0
 
 
 def _cost(tables: Tables, frame: int, label: int) -> int:
-    """About how many bytes are still to come after `frame`'s lexeme ended with `label`."""
+    """About how many bytes are still to come in the container around after `frame`'s lexeme ended with `label`."""
     handler = tables.handler(frame)
     if isinstance(handler, ValueHandler):
         costs = handler.builder.costs
         if label == OBJECT_OPEN:
             shape = handler.position.objects
-            return min((costs.object(shape.views[i], shape.views[i].start) for i, _ in shape.start), default=FAR)
+            inner = [(costs.object(shape.views[i], shape.views[i].start), tags) for i, tags in shape.start]
+            return min((cost + handler.after.cost(tags) for cost, tags in inner), default=FAR)
         if label == ARRAY_OPEN:
-            return min((costs.array(view, view.start, ()) for view, _ in handler.position.arrays), default=FAR)
+            inner = [(costs.array(view, view.start, ()), tags) for view, tags in handler.position.arrays]
+            return min((cost + handler.after.cost(tags) for cost, tags in inner), default=FAR)
         if label == ARRAY_CLOSE:
             return 0
         return handler.after.cost(handler.start.tags_of(label))

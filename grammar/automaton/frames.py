@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ..regular import Dfa, NumberSpec
 
 Order = Literal["schema", "any"]
+_EASY = 10**9
+_EASY_DIGITS = 40
 Texts = tuple[bytes, ...]
 Step = tuple[int, int] | Depends | None
 
@@ -250,6 +252,19 @@ class Builder:
         """The texts of the numbers of a specification."""
         found = self._numbers.get(spec)
         if found is None:
-            options = self.options
-            found = self._numbers[spec] = numbers(spec, spelling=options.spelling, max_digits=options.max_digits)
+            found = self._numbers[spec] = number_dfa(spec, self.options)
         return found
+
+
+def number_dfa(spec: NumberSpec, options: FrameOptions) -> Dfa:
+    """The texts of the numbers of a specification, as spelled under `options`."""
+    return numbers(spec, spelling=options.spelling, max_digits=options.max_digits)
+
+
+def spelled(spec: NumberSpec, options: FrameOptions) -> bool:
+    """Whether some number of a (not empty) specification is short enough to be written."""
+    if spec.only is None and options.max_digits >= _EASY_DIGITS:
+        parts = [bound for bound in (spec.low, spec.high, *spec.steps) if bound is not None]
+        if all(abs(part.numerator) <= _EASY and part.denominator <= _EASY for part in parts) and not spec.not_steps:
+            return True  # the usual case, without building anything
+    return number_dfa(spec, options).start is not None

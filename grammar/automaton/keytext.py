@@ -73,7 +73,7 @@ class KeyTexts:
         key = (text.origin, used)
         extended = self._extended.get(key)
         if extended is None:
-            root = _Without(self, text, name).row(0, text.root)
+            root = _Without(self, text, name).root()
             extended = KeyText(root, text.reach, text.names, text.signatures, text.patterned, used, text.origin)
             self._extended[key] = extended
         return extended
@@ -205,6 +205,26 @@ class _Without:
         self._text = text
         self._name = name
         self._made: dict[tuple[int, int], int] = {}
+
+    def root(self) -> int:
+        """The copy of the root."""
+        # From the end of the name to its beginning, since a row needs those after it and names may be thousands long.
+        reached = [{self._text.root}]
+        for char in self._name:
+            following: set[int] = set()
+            for spelled in spellings(ord(char), self._texts.spelling):
+                for row in reached[-1]:
+                    after = row
+                    for byte in spelled:
+                        value = self._tables.value(after, byte) if after else 0
+                        after = value & ROW_MASK if value > 0 else 0
+                    if after:
+                        following.add(after)
+            reached.append(following)
+        for position in range(len(self._name), -1, -1):
+            for row in reached[position]:
+                self.row(position, row)
+        return self.row(0, self._text.root)
 
     def row(self, position: int, row: int) -> int:
         """The copy of `row`, in which `position` characters of the name were read."""

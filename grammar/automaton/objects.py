@@ -168,7 +168,17 @@ class _AfterProperty:
         for group in bits(tags):
             for i, progress, own in self._groups[group]:
                 merged[i, progress] = merged.get((i, progress), 0) | own
-        alternatives = tuple((i, progress, own) for (i, progress), own in merged.items())
+        alternatives = tuple(
+            (i, progress, own)
+            for (i, progress), own in merged.items()
+            if not any(
+                i == j
+                and progress != other
+                and own & ~theirs == 0
+                and handler.shape.views[i].dominates(other, progress)
+                for (j, other), theirs in merged.items()
+            )
+        )
         return ObjectHandler._frame(
             handler.builder, handler.shape, alternatives, handler.value, self._used, handler._containers, first=False
         )

@@ -25,7 +25,7 @@ _COUNT_WORDS = 0xFFFF
 
 
 class Configuration(NamedTuple):
-    """Where the automaton stands. `length` counts the code points of a bounded string, `texts` are recorded (`Tables`)."""
+    """Where the automaton stands. `length`: code points so far of a bounded string; `texts`: recorded (`Tables`)."""
 
     row: int
     frame: int

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from ..errors import UnsatisfiableError
 from ..regular import Dfa, Language
 from .codes import VALUE_END
-from .completion import completion
+from .completion import Completer
 from .stepper import Configuration, ends, run
 from .tables import Tables
 
@@ -22,6 +22,7 @@ class TextAutomaton:
 
     def __init__(self, tables: Tables, language: Language, name: str) -> None:
         self.tables = tables
+        self._completer = Completer(tables)
         self._dfa: Dfa = language.unbounded().dfa
         if self._dfa.start is None:
             raise UnsatisfiableError(f"{name} matches no text at all")
@@ -49,7 +50,8 @@ class TextAutomaton:
 
     def completion(self, at: Configuration) -> bytes:
         """A shortest way to where the text may end."""
-        return completion(self.tables, at)
+        with self.tables.lock:
+            return self._completer.completion(at)
 
     def fill(self, frame: int, label: int) -> tuple[int, int] | None:
         return (self.tables.end_row, self.tables.end_frame) if label == VALUE_END else None

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import combinations
 from math import lcm
 
-_CACHED = 4096
+_CACHED = 1024
 
 
 @dataclass(frozen=True, slots=True)
