@@ -190,6 +190,16 @@ def test_mask_rows_of_another_shape_are_refused(compiler: GrammarCompiler, rows:
         matcher.fill_mask(rows[0] if len(rows) and rows.ndim == 2 else rows)
 
 
+def test_matchers_of_another_level_are_refused(compiler: GrammarCompiler) -> None:
+    ours, foreign = (c.json_schema(SCHEMA).matcher() for c in (compiler, GrammarCompiler(VOCABULARY)))
+    rows = np.zeros((2, VOCABULARY.words), np.int32)
+    with pytest.raises(MatcherError, match="another token level"):
+        ours.level.fill_masks([ours, foreign], rows)
+    compiler.fill_masks([ours, foreign], rows)
+    assert (rows[0] == rows[1]).all()
+    ours.level.fill_masks([], rows)
+
+
 def test_rows_may_be_views_with_gaps(compiler: GrammarCompiler) -> None:
     matcher = compiler.json_schema(SCHEMA).matcher()
     expected = allowed(matcher)

@@ -69,13 +69,15 @@ class TokenLevel:
     def fill_masks(self, matchers: Sequence[Matcher], rows: MaskRow) -> None:
         """Writes the mask of `matchers[i]` to `rows[i]`; rows is int32 or uint32 [>= len(matchers), ceil(size / 32)].
 
-        Raises MatcherError if the matchers are another compiler's, or `rows` has another shape or dtype.
+        Raises MatcherError if a matcher is of another level, or `rows` has another shape or dtype.
         """
         count = len(matchers)
         words = self.vocabulary.words
         if rows.ndim != 2 or rows.shape[0] < count or rows.shape[1] != words:
             raise MatcherError(f"mask rows have the shape {rows.shape}, not ({count} or more, {words})")
         out = _as_int32(rows)
+        if {matcher.level for matcher in matchers} - {self}:
+            raise MatcherError("a matcher of the batch belongs to another token level")
         masks = self._masks
         with self._lock:
             ids = [matcher._state.position.table_row for matcher in matchers]
