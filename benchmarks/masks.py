@@ -96,6 +96,20 @@ def installed(peer: Contestant) -> bool:
     return True
 
 
+def harness_mb() -> float:
+    """Memory of a worker before it loads its engine: Python, the harness, its tokenizer."""
+    code = f"""
+import sys
+sys.path.insert(0, {str(SHARED)!r})
+import adapters, maskbench_lite
+tokenizer = adapters.TokInfo({str(DATA / "tokenizers" / TOKENIZER)!r})
+tokenizer.token_bytes
+print(maskbench_lite.rss("self") / 2**20)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return float(done.stdout) if done.returncode == 0 else 0.0
+
+
 def load_harness() -> ModuleType:
     """`maskbench_lite` as a module. It reads its data folder from the environment when it is imported."""
     os.environ["SLIPCAST_BENCH"] = str(DATA)
@@ -404,7 +418,8 @@ def main() -> None:
             figures |= {**verdicts(harness, ours), "rss_mb": after}
             print_verdicts(harness, race)
             print(f"\nSlipcast's vocabulary was ready after {race.startup_seconds(SLIPCAST):.2f} CPU seconds")
-            print(f"its worker took {before:.0f} MB then, and {after:.0f} MB after the last schema")
+            print(f"its worker took {before:.0f} MB then, and {after:.0f} MB after the last schema,", end=" ")
+            print(f"of which the harness and its tokenizer are {harness_mb():.0f} MB")
             print_slowest(harness, race)
         print_problems(harness, ours)
         if part == "cold":
