@@ -12,9 +12,8 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
-from functools import cached_property
 from heapq import heappop, heappush
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 from weakref import WeakValueDictionary
 
 from ..errors import BudgetError
@@ -26,10 +25,40 @@ Step = tuple[tuple[CharSet, int], ...]
 _MAX_STATES = 100_000
 _MAX_SEARCH = 50_000
 _MAX_COUNTABLE_SEARCH = 256
-_KEPT_AUTOMATA = 4096
+_KEPT_AUTOMATA = 1024
 
 S = TypeVar("S", bound=Hashable)
 D = TypeVar("D", bound="Dfa")
+
+
+R = TypeVar("R")
+
+
+class lazy(Generic[R]):
+    """A property calculated once, without a lock.
+
+    Python 3.11's `cached_property` holds one lock per class while it calculates; beside the locks of the automata, that
+    is a deadlock. All our lazy values are the same whoever calculates them.
+    """
+
+    def __init__(self, calculate: Callable[[Any], R]) -> None:
+        self.calculate = calculate
+        self.__doc__ = calculate.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> lazy[R]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> R: ...
+
+    def __get__(self, instance: object | None, owner: type) -> lazy[R] | R:
+        if instance is None:
+            return self
+        found: R = instance.__dict__.setdefault(self.name, self.calculate(instance))
+        return found
 
 
 class Dfa(ABC):
@@ -103,7 +132,7 @@ class LazyDfa(Dfa, Generic[S]):
 
     # What the world sees
 
-    @cached_property
+    @lazy
     def _start(self) -> int | None:
         if self._first is None:
             return None
@@ -132,7 +161,7 @@ class LazyDfa(Dfa, Generic[S]):
                 found = self._distance(state)
         return found
 
-    @cached_property
+    @lazy
     def countable(self) -> bool:
         return self._start is None or _gap_free(self, self._start)
 

@@ -15,7 +15,7 @@ from .dfa import EMPTY_DFA, Dfa, star
 from .products import all_of, any_of, counted, none_of
 from .words import finite_words, words_dfa
 
-_CACHED = 4096
+_CACHED = 1024
 
 
 @dataclass(frozen=True, slots=True)

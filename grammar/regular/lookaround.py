@@ -10,13 +10,12 @@ obligations", in disjunctive normal form. Both may be nested in each other in an
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from ..errors import BudgetError
 from . import nodes
 from .charset import ALL, WORD, CharSet, partition
-from .dfa import INFINITE, LazyDfa
+from .dfa import INFINITE, LazyDfa, lazy
 from .nodes import ANY_GAP, ANYTHING, Look, Node
 from .positions import Builder, Positions, bits_of, distances, integer_of
 
@@ -113,7 +112,7 @@ class LookDfa(LazyDfa[LookState]):
     def universal(self, state: int) -> bool:
         return self._states[state].main == self._main.universal
 
-    @cached_property
+    @lazy
     def _position_distances(self) -> list[int]:
         return distances(self._main.positions)
 

@@ -11,12 +11,12 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from .charset import CharSet
-from .dfa import INFINITE, LazyDfa
+from .dfa import INFINITE, LazyDfa, lazy
 from .number_side import Side, State, Text, scale_of
-from .number_spec import NumberSpec, common_step, number_values, strip
+from .number_spec import NumberSpec, common_step, strip
 
 MAX_EXPONENT_DIGITS = 4
-_MAX_EXPONENT = 10**MAX_EXPONENT_DIGITS - 1
+MAX_EXPONENT = 10**MAX_EXPONENT_DIGITS - 1
 _DIGITS = [CharSet.char(ord("0") + digit) for digit in range(10)]
 _MINUS, _POINT, _E, _SIGNS = CharSet.char(ord("-")), CharSet.char(ord(".")), CharSet.chars("eE"), CharSet.chars("+-")
 _PLUS = _SIGNS - _MINUS
@@ -38,8 +38,8 @@ class Exponents(NamedTuple):
         return high - low + 1 > sum(low <= hole <= high for hole in self.holes)
 
 
-_NONE = Exponents(0, -1, ())
-_EVERY = Exponents(-_MAX_EXPONENT, _MAX_EXPONENT, ())
+NO_EXPONENT = Exponents(0, -1, ())
+EVERY_EXPONENT = Exponents(-MAX_EXPONENT, MAX_EXPONENT, ())
 
 
 class InExponent(NamedTuple):
@@ -52,18 +52,18 @@ class InExponent(NamedTuple):
 
 
 class AnyDfa(LazyDfa[State]):
-    """The texts of any spelling whose value is in a set. Keys are tuples before the exponent, `InExponent` in it."""
+    """The texts of any spelling whose value is in a set that is not listed.
+
+    Keys are tuples before the exponent, `InExponent` in it.
+    """
 
     def __init__(self, spec: NumberSpec, max_digits: int) -> None:
-        if spec.only is not None:
-            values = number_values(spec, len(spec.only)) or ()
-            spec = NumberSpec(only=values)
         self.spec = spec
         self.max_digits = max_digits
         self.unit = common_step(spec.steps)
         self.scale = scale_of(spec)
         self.sides = [Side(spec, negative, self.scale) for negative in (False, True)]
-        self.zero = spec.only is None and self.sides[0].has(0)
+        self.zero = self.sides[0].has(0)
         # An integer, otherwise unbounded: of the digits only the zeros at their end matter.
         self.plain = spec == NumberSpec(steps=spec.steps) and self.unit in (None, Fraction(1))
         key = ("any numbers", self.spec, max_digits)
@@ -99,7 +99,7 @@ class AnyDfa(LazyDfa[State]):
             if places < 0:
                 yield _POINT, self._state(Text(negative, value, count, 0))
             if places != 0:
-                yield _E, State(InExponent(self._exponents(text), 0, 0, 0), text)
+                yield _E, State(InExponent(self.exponents(text), 0, 0, 0), text)
         before_full = count > 0 and (value == 0 or count >= self.max_digits)
         if not (before_full if places < 0 else places >= self.max_digits):
             after = places + 1 if places >= 0 else -1
@@ -121,26 +121,21 @@ class AnyDfa(LazyDfa[State]):
             exponent = key.sign * key.value
             return key.digits > 0 and key.allowed.any_between(exponent, exponent)
         _, _, count, places = state.text
-        return count > 0 and places != 0 and self._exponents(state.text).any_between(0, 0)
+        return count > 0 and places != 0 and self.exponents(state.text).any_between(0, 0)
 
     # The exponents that make a value of the set of some digits
 
-    def _exponents(self, text: Text) -> Exponents:
+    def exponents(self, text: Text) -> Exponents:
         negative, value, _, places = text
         places = max(places, 0)
-        if self.spec.only is not None:
-            found = [e for v in self.spec.only if (v < 0) == (negative and v != 0) for e in _scalings(v, value, places)]
-            if value == 0:
-                return _EVERY if Fraction(0) in self.spec.only else _NONE
-            return Exponents(0, 0, (), tuple(sorted(e for e in found if abs(e) <= _MAX_EXPONENT)))
         if value == 0:
-            return _EVERY if self.zero else _NONE
+            return EVERY_EXPONENT if self.zero else NO_EXPONENT
         side = self.sides[negative]
-        low, high = -_MAX_EXPONENT, _MAX_EXPONENT
+        low, high = -MAX_EXPONENT, MAX_EXPONENT
         if self.unit is not None:
             least = _least_exponent(value, self.unit)
             if least is None:
-                return _NONE
+                return NO_EXPONENT
             low = max(low, least + places)
         for other in self.spec.not_steps:
             least = _least_exponent(value, other)
@@ -151,7 +146,7 @@ class AnyDfa(LazyDfa[State]):
         if side.high is not None:
             high = min(high, _first_above(scaled, side.high, strictly=not side.high_open) + places - 1)
         if low > high:
-            return _NONE
+            return NO_EXPONENT
         holes = tuple(
             e for x in self.spec.excluded if x != 0 and (x < 0) == negative for e in _scalings(x, value, places)
             if low <= e <= high
@@ -193,29 +188,31 @@ class AnyDfa(LazyDfa[State]):
         return self._ahead_of_digits(text)
 
     def _ahead_of_digits(self, text: Text) -> int:
-        """Over the number of digits to come, after them the power of ten of the last digit: the cheapest that works."""
-        _, value, count, places = text
-        if places < 0:
-            before = self.max_digits - count if value else 0
-            after = self.max_digits
-        else:
-            before, after = 0, self.max_digits - places
-        best = INFINITE
-        if places == 0:
-            after = max(after, 0)
-        powers = self._powers(text, before + after)
-        if not any(self._has(text, before + after, power) for power in powers):
+        """Over the number of digits to come and the power of ten of the last of them: the cheapest that works."""
+        if text.value == 0 and self.zero:
+            return int(text.places == 0)
+        before, after = self._room(text)
+        if not any(self._has(text, before + after, power) for power in self._powers(text, before + after)):
             return INFINITE
+        best = INFINITE
         for more in range(before + after + 1):
             if more >= best:
                 break
-            for power in powers:
-                cost = min(
-                    (more + c for c in self._costs(places, before, after, more, power)), default=INFINITE
-                )
+            for power in self._powers(text, more):
+                cost = self._cost(text.places, before, after, more, power)
                 if cost < best and self._has(text, more, power):
                     best = cost
         return best
+
+    def _room(self, text: Text) -> tuple[int, int]:
+        """How many digits may still come before the point and after it."""
+        if text.places >= 0:
+            return 0, self.max_digits - text.places
+        return (self.max_digits - text.digits if text.value else 0), self.max_digits
+
+    def _cost(self, places: int, before: int, after: int, more: int, power: int) -> int:
+        """The least number of characters to have the last of `more` new digits stand for 10**power."""
+        return more + min(self._costs(places, before, after, more, power), default=INFINITE)
 
     def _costs(self, places: int, before: int, after: int, more: int, power: int) -> Iterator[int]:
         """What it costs, besides digits, to have the last of `more` new digits stand for 10**power."""
@@ -226,19 +223,13 @@ class AnyDfa(LazyDfa[State]):
             exponent = power + max(places, 0) + fraction
             if exponent == 0:
                 yield int(point)
-            elif abs(exponent) <= _MAX_EXPONENT:
+            elif abs(exponent) <= MAX_EXPONENT:
                 yield point + 1 + (exponent < 0) + len(str(abs(exponent)))
 
     def _has(self, text: Text, more: int, power: int) -> bool:
         """Whether `more` digits after those of `text`, the last of them worth 10**power, give a value in the set."""
         low = text.value * 10**more
         high = low + 10**more - 1
-        if self.spec.only is not None:
-            return any(
-                (v < 0) == (text.negative and v != 0) and low <= (scaled := abs(v) / Fraction(10) ** power) <= high
-                and scaled.denominator == 1
-                for v in self.spec.only
-            )
         side = self.sides[text.negative]
         if power >= 0:
             unit = self.scale * 10**power
@@ -246,22 +237,33 @@ class AnyDfa(LazyDfa[State]):
         return side.any_between(low * self.scale, high * self.scale, self.scale, 10**-power)
 
     def _powers(self, text: Text, more: int) -> list[int]:
-        """The powers of ten of a last digit, the smallest in size first, outside of which nothing new happens."""
-        digits = len(str(text.value)) + more
-        if self.spec.only is not None:
-            sizes = [_magnitude(v) for v in self.spec.only if v] or [0]
-            low, high = min(sizes) - digits - 2, max(sizes) + 2
-        else:
-            marks = [abs(f) for f in (*self._marks(), Fraction(1)) if f]
-            slack = digits + len(self.spec.excluded) + 3
-            low = min(_magnitude(mark) for mark in marks) - slack
-            high = max(max(_magnitude(mark), *strip(mark.numerator, 10)[1:]) for mark in marks) + slack
-        limit = _MAX_EXPONENT - self.max_digits
-        return sorted(range(max(low, -limit), min(high, limit) + 1), key=abs)
+        """The powers of ten the last of `more` digits may stand for, without those beyond which nothing changes."""
+        low = text.value * 10**more
+        high = low + 10**more - 1
+        side = self.sides[text.negative]
+        if high == 0:
+            return [0]
+        # Where the bounds can be met, and where they can no longer be missed.
+        least, most = -MAX_EXPONENT, MAX_EXPONENT
+        if side.low or side.low_open:
+            least = _first_above(high * self.scale, side.low, strictly=bool(side.low_open))
+        if side.high is not None:
+            most = _first_above(max(low, 1) * self.scale, side.high, strictly=not side.high_open) - 1
+        spare = len(self.spec.excluded) + 2
+        smallest, largest = self._sizes
+        least = max(least, min(smallest - len(str(high)), most) - spare)
+        most = min(most, max(largest, least) + spare)
+        return list(range(max(least, -MAX_EXPONENT), min(most, MAX_EXPONENT) + 1))
 
-    def _marks(self) -> list[Fraction]:
+    @lazy
+    def _sizes(self) -> tuple[int, int]:
+        """The least and the greatest power of ten that the numbers of the set's description have to do with."""
         spec = self.spec
-        return [*spec.steps, *spec.not_steps, *spec.excluded, *(b for b in (spec.low, spec.high) if b is not None)]
+        bounds = [bound for bound in (spec.low, spec.high) if bound is not None]
+        numbers = (*spec.steps, *spec.not_steps, *spec.excluded, *bounds, Fraction(1))
+        marks = [abs(number) for number in numbers if number]
+        sizes = [_magnitude(mark) for mark in marks]
+        return min(sizes), max(*sizes, *(count for mark in marks for count in strip(mark.numerator, 10)[1:]))
 
 
 def _exponent_ahead(allowed: Exponents, sign: int, value: int, count: int) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable
 from dataclasses import replace
 from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
 
-from .number_spec import NumberSpec, common_step, numbers_empty, signed_multiples
+from .number_spec import NumberSpec, common_step, contains, numbers_empty, signed_multiples
 
 
 class Text(NamedTuple):
@@ -59,7 +60,11 @@ class Side:
         self.low, self.low_open = int(low * scale), int(low_open)
         self.high = None if high is None else int(high * scale)
         self.high_open = int(high_open)
-        self.excluded = sorted({int(abs(e) * scale) for e in spec.excluded if (e < 0) == negative or e == 0})
+        rest = replace(spec, excluded=frozenset(), only=None)
+        # Only those that would be in the set otherwise: one less each.
+        self.excluded = sorted(
+            int(abs(e) * scale) for e in spec.excluded if ((e < 0) == negative or e == 0) and contains(rest, e)
+        )
         step = common_step(spec.steps)
         self.multiples = [
             (sign, None if common is None else int(common * scale))
@@ -82,11 +87,12 @@ class Side:
         total = sum(sign * (high // step - (low - 1) // step) for sign, step in steps)
         if total <= 0 or not self.excluded:
             return total > 0
-        # One of the excluded counts only if it would be in the set: the signed multiples say so again.
-        return total > sum(
-            low <= e <= high and sum(sign for sign, step in steps if e % step == 0) > 0
-            for e in (excluded * factor for excluded in self.excluded)
-        )
+        within = self.excluded_between(-(-low // factor), high // factor)
+        return total > len(within) or total > sum(e * factor % unit == 0 for e in within)
+
+    def excluded_between(self, low: int, high: int) -> list[int]:
+        """The excluded values from low to high."""
+        return self.excluded[bisect_left(self.excluded, low) : bisect_right(self.excluded, high)]
 
     def has(self, value: int, factor: int = 1) -> bool:
         """Whether `value`, times `scale` and `factor`, is in the set."""

@@ -14,6 +14,7 @@ from typing import Literal
 from .charset import CharSet
 from .dfa import EMPTY_DFA, INFINITE, Dfa, LazyDfa, interned
 from .number_any import AnyDfa
+from .number_listed import ListedDfa
 from .number_side import Side, State, Text, scale_of
 from .number_spec import NumberSpec, common_step, is_decimal, number_values, numbers_empty, strip
 from .patterns import whole_pattern
@@ -36,10 +37,12 @@ def numbers(spec: NumberSpec, *, spelling: Spelling = "natural", max_digits: int
     """
     if numbers_empty(spec):
         return EMPTY_DFA
+    values = None if spec.only is None else number_values(spec, len(spec.only)) or ()
     if spelling == "any":
+        if values is not None:
+            return interned(("any numbers", values, max_digits), lambda: ListedDfa(values, max_digits))
         return interned(("any numbers", spec, max_digits), lambda: AnyDfa(spec, max_digits))
-    if spec.only is not None:
-        values = number_values(spec, len(spec.only)) or ()
+    if values is not None:
         return words_dfa(text for value in values for text in natural_texts(value, max_digits))
     simple = _sign_only(spec, max_digits)
     if simple is not None:
@@ -125,7 +128,7 @@ class NaturalDfa(LazyDfa[State]):
         high = None if side.high is None else side.high - side.high_open - base
         if high is not None and high >= width - 1:
             high = None
-        near = tuple(e - base for e in side.excluded if base <= e < base + width)
+        near = tuple(e - base for e in side.excluded_between(base, base + width - 1))
         remainders = tuple(base % step for _, step in side.multiples if step is not None)
         return (places, low, high, near, remainders, negative if near or remainders else None)
 
@@ -133,7 +136,7 @@ class NaturalDfa(LazyDfa[State]):
         _, value, count, _ = text
         low = self._compare(value, count, side.low) if side.low else None
         high = None if side.high is None else self._compare(value, count, side.high) or (1, -1)
-        near = tuple(e for e in side.excluded if self._begins(value, count, e // self.scale))
+        near = self._excluded_ahead(side, value, count)
         remainders = tuple(value * self.scale % step for _, step in side.multiples if step is not None)
         tight = (low is not None and low[0] == 0) or (high is not None and high[0] == 0) or bool(near)
         return ("integer", count, low, high, near, remainders, text.negative if tight or remainders else None)
@@ -147,9 +150,15 @@ class NaturalDfa(LazyDfa[State]):
         first = whole // 10**more
         return ((value > first) - (value < first), more)
 
-    def _begins(self, value: int, count: int, whole: int) -> bool:
-        more = len(str(whole)) - count
-        return more >= 0 and whole // 10**more == value
+    def _excluded_ahead(self, side: Side, value: int, count: int) -> tuple[int, ...]:
+        """The excluded values whose digits before the point begin with these."""
+        if not side.excluded:
+            return ()
+        found: list[int] = []
+        for more in range(len(str(side.excluded[-1] // self.scale)) - count + 1):
+            first = value * 10**more * self.scale
+            found += side.excluded_between(first, first + 10**more * self.scale - 1)
+        return tuple(found)
 
     # Moves
 

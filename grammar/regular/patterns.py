@@ -25,7 +25,7 @@ from .nodes import ANYTHING, EPSILON, NOTHING, Assert, Chars, Choice, Look, Node
 from .position_dfa import PositionDfa
 from .positions import Builder
 
-_CACHED_PATTERNS = 4096
+_CACHED_PATTERNS = 1024
 # Below this many copies a repeat stays a repeat: a bound beside the automaton is one more thing for every product.
 _LEAST_COUNTED = 12
 _ANCHOR_DEPTH = 4

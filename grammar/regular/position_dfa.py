@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from functools import cached_property
 
 from .charset import ALL, CharSet, partition
-from .dfa import INFINITE, LazyDfa, Step
+from .dfa import INFINITE, LazyDfa, Step, lazy
 from .positions import Positions, bits_of, distances, integer_of
 
 _MAX_LONGEST = 4096
@@ -29,7 +28,7 @@ class PositionDfa(LazyDfa[int]):
     def universal(self, state: int) -> bool:
         return bool(self._states[state] & self._universal)
 
-    @cached_property
+    @lazy
     def _blocks(self) -> list[tuple[CharSet, int]]:
         """A partition of the characters, each block with the positions that hold it."""
         sets = self._positions.sets
@@ -68,11 +67,11 @@ class PositionDfa(LazyDfa[int]):
                 found = self._live_moves[state] = self._raw(state)
         return found
 
-    @cached_property
+    @lazy
     def _start(self) -> int | None:
         return self._number(1) if self._alive is None or self._alive & 1 else None
 
-    @cached_property
+    @lazy
     def _alive(self) -> int | None:
         """The positions from where an end can be reached; None if that is all of them."""
         if self._positions.exact:
@@ -80,7 +79,7 @@ class PositionDfa(LazyDfa[int]):
         distances = self._position_distances
         return integer_of([p for p, d in enumerate(distances) if d < INFINITE], len(distances))
 
-    @cached_property
+    @lazy
     def _position_distances(self) -> list[int]:
         return distances(self._positions)
 
@@ -95,7 +94,7 @@ class PositionDfa(LazyDfa[int]):
         known = self._position_longest
         return max(known[p] for p in bits_of(self._states[state])) if known else INFINITE
 
-    @cached_property
+    @lazy
     def _position_longest(self) -> list[int]:
         """The longest way from each position to an end; INFINITE on or before a loop. Empty: too many to say."""
         follow, count = self._positions.follow, len(self._positions.sets)
@@ -124,7 +123,7 @@ class PositionDfa(LazyDfa[int]):
                         stack.append(target)
         return found
 
-    @cached_property
+    @lazy
     def countable(self) -> bool:
         return self._positions_gap_free() or super().countable
 
