@@ -8,6 +8,7 @@ is far smaller than the places where its tokens end in the vocabulary's trie, si
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -210,7 +211,7 @@ class Parts:
         nodes, kinds = exits[:, NODE], exits[:, KIND] == BEFORE
         ids: list[int] = []
         rests: list[bytes] = []
-        key = ("after", nodes.tobytes(), kinds.tobytes())
+        key = hashlib.blake2b(nodes.tobytes() + kinds.tobytes(), digest_size=20).digest()
         if not tries.knows(key):
             depths = (tries.nodes[nodes] >> DEPTH_SHIFT & DEPTH_MASK) - kinds
             for node, depth in zip(nodes.tolist(), depths.tolist(), strict=True):
