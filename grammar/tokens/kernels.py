@@ -314,8 +314,7 @@ def walk_kernel() -> Any:
 
                 # At the root only the children that can live, or can differ, are visited.
                 style: T.int32 = _RANGE
-                child: T.int32 = 0
-                children: T.int32 = 1
+                child: T.int32 = 0; children: T.int32 = 1
                 from_row: T.int32 = row
                 from_other: T.int32 = other
                 if root >= 0:
