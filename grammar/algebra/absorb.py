@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..schema.expr import Const
 from .clauses import Each, ObjectClause, single_name
-from .goals import Goals
+from .goals import Goals, Literal
+from .kinds import Kinds
 
-WORTH_IT = 8
+WORTH_IT = 1
 TOO_MANY = 2048
 
 
-def absorbed(goals: Goals, clauses: Sequence[ObjectClause]) -> tuple[ObjectClause, ...]:
+def absorbed(goals: Goals, kinds: Kinds, clauses: Sequence[ObjectClause]) -> tuple[ObjectClause, ...]:
     """A union of fewer clauses that allows the same objects. The clauses must have no annotations."""
     if not WORTH_IT < len(clauses) <= TOO_MANY:
         return tuple(clauses)
-    simpler = {clause.identity: clause for clause in (_simplified(goals, clause) for clause in clauses)}
+    simpler = {clause.identity: clause for clause in (_simplified(goals, kinds, clause) for clause in clauses)}
     by_size = sorted(simpler.values(), key=lambda clause: len(clause.demands))
     kept: list[ObjectClause] = []
     for clause in by_size:
@@ -39,29 +39,32 @@ def _contains(wider: ObjectClause, clause: ObjectClause) -> bool:
     )
 
 
-def _simplified(goals: Goals, clause: ObjectClause) -> ObjectClause:
-    """The clause without "is not x" for properties that must be y."""
-    fixed = {
-        name
-        for each in clause.each
-        if (name := single_name(each.keys)) is not None
-        and any(isinstance(expr, Const) and sign for expr, sign in goals.of(each.literals).literals)
-    }
-    if not fixed:
+def _simplified(goals: Goals, kinds: Kinds, clause: ObjectClause) -> ObjectClause:
+    """The clause without "is not x" for properties that cannot be x anyway."""
+    by_name: dict[str, list[Literal]] = {}
+    negative = False
+    for each in clause.each:
+        name = single_name(each.keys)
+        if name is not None:
+            by_name.setdefault(name, []).extend(each.literals)
+            negative = negative or any(not sign for _, sign in each.literals)
+    if not negative:
         return clause
     changed = []
     for each in clause.each:
-        if single_name(each.keys) in fixed:
-            literals = tuple(literal for literal in each.literals if literal[1] or not _only_consts(goals, literal))
-            if literals != each.literals:
-                if literals or each.declared:
-                    changed.append(Each(each.keys, literals, each.declared))
-                continue
-        changed.append(each)
+        name = single_name(each.keys)
+        if name is None or all(sign for _, sign in each.literals):
+            changed.append(each)
+            continue
+        literals = []
+        for literal in each.literals:
+            expr, sign = literal
+            others = [other for other in by_name[name] if other is not literal]
+            if sign or not kinds.plainly_empty(goals.of([*others, (expr, True)])):
+                literals.append(literal)
+            else:
+                by_name[name].remove(literal)
+        if literals or each.declared:
+            kept = tuple(literals)
+            changed.append(each if len(kept) == len(each.literals) else Each(each.keys, kept, each.declared))
     return replace(clause, each=tuple(changed))
-
-
-def _only_consts(goals: Goals, literal: tuple[object, bool]) -> bool:
-    """Whether the literal says no more than which values are not wanted; the fixed one is not among them."""
-    opened = goals.of([literal]).literals  # type: ignore[list-item]
-    return bool(opened) and all(isinstance(expr, Const) and not sign for expr, sign in opened)

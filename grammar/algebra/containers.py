@@ -62,13 +62,21 @@ class Containers:
             ObjectClause.meet,
             self._object_dead,
             self._objects_rest,
+            self._kinds,
         )
         return self._objects.get((goal, mode), lambda: fold.run(goal, "object"))
 
     def arrays(self, goal: Goal, mode: Mode = Mode.PLAIN) -> tuple[ArrayClause, ...]:
         """Clauses whose union is what `goal` allows among arrays."""
         fold = _Fold(
-            self._goals, mode, self._atoms.array, self.arrays, ArrayClause.meet, self._array_dead, self._arrays_rest
+            self._goals,
+            mode,
+            self._atoms.array,
+            self.arrays,
+            ArrayClause.meet,
+            self._array_dead,
+            self._arrays_rest,
+            self._kinds,
         )
         return self._arrays.get((goal, mode), lambda: fold.run(goal, "array"))
 
@@ -175,8 +183,9 @@ class _Fold:
         meet: Callable[[Sequence[Any]], Any],
         dead: Callable[[Any], bool],
         rest: Callable[[Unevaluated, bool], list[Any]],
+        kinds: Kinds,
     ) -> None:
-        self.goals, self.mode, self.atom, self.forms = goals, mode, atom, forms
+        self.goals, self.mode, self.atom, self.forms, self.kinds = goals, mode, atom, forms, kinds
         self.meet, self.dead, self.rest = meet, dead, rest
 
     def run(self, goal: Goal, kind: str) -> tuple[Any, ...]:
@@ -220,7 +229,7 @@ class _Fold:
                 if clause.identity not in out and not self.dead(clause):
                     out[clause.identity] = clause
         if self.mode is Mode.PLAIN and isinstance(next(iter(out.values()), None), ObjectClause):
-            return self.bounded(absorbed(self.goals, list(out.values())))
+            return self.bounded(absorbed(self.goals, self.kinds, list(out.values())))
         return self.bounded(tuple(out.values()))
 
     def bounded(self, out: tuple[Any, ...]) -> tuple[Any, ...]:
