@@ -68,7 +68,13 @@ class Stream(Iterator[Piece], Generic[Piece]):
 class AsyncStream(AsyncIterator[Piece], Generic[Piece]):
     """`Stream` for `async for`. Made by `start`, inside the event loop that will read it."""
 
-    def __init__(self, service: Service, request: GenerationRequest, assembler: Assembler[Piece]) -> None:
+    def __init__(self, inbox: asyncio.Queue[Event], run: Run[Piece]) -> None:
+        self._inbox = inbox
+        self._run = run
+
+    @classmethod
+    async def start(cls, service: Service, request: GenerationRequest, assembler: Assembler[Piece]) -> Self:
+        """Submit the request and await its first event, so that one that cannot run raises here."""
         loop = asyncio.get_running_loop()
         inbox: asyncio.Queue[Event] = asyncio.Queue()
 
@@ -77,17 +83,14 @@ class AsyncStream(AsyncIterator[Piece], Generic[Piece]):
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(inbox.put_nowait, event)
 
-        self._inbox = inbox
-        self._run = Run(service, request, assembler, deliver)
-
-    @classmethod
-    async def start(cls, service: Service, request: GenerationRequest, assembler: Assembler[Piece]) -> Self:
-        """Submit the request and await its first event, so that one that cannot run raises here."""
-        stream = cls(service, request, assembler)
+        # In a thread: with a grammar, finding out whether the token limit allows any answer can take a while.
+        # If this task is cancelled meanwhile, the run is dropped when it is made, which cancels it.
+        run = await asyncio.to_thread(Run, service, request, assembler, deliver)
+        stream = cls(inbox, run)
         try:
-            stream._run.feed(await stream._inbox.get())
+            run.feed(await inbox.get())
         except BaseException:
-            stream._run.cancel()
+            run.cancel()
             raise
         return stream
 

@@ -293,6 +293,33 @@ def test_cancelling_a_task_cancels_its_request(service: FakeService) -> None:
     assert service.cancelled == [service.requests[0].id]
 
 
+def test_cancelling_a_task_while_it_submits_cancels_its_request(service: FakeService) -> None:
+    """The submission goes on in its thread, and nobody is left to read what it starts."""
+    entered, gate = threading.Event(), threading.Event()
+    submit = service.submit
+
+    def slow(request: GenerationRequest, on_event: Any) -> None:
+        entered.set()
+        gate.wait(10)
+        submit(request, on_event)
+
+    service.submit = slow  # type: ignore[method-assign]
+    service.script = words("a", "b", gate=threading.Event())
+
+    async def run() -> None:
+        engine = AsyncEngine(service=service)
+        task = asyncio.create_task(engine.chat.completions.create(messages=HELLO))
+        await asyncio.to_thread(entered.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        gate.set()
+
+    asyncio.run(run())
+    assert service.was_cancelled.wait(5)
+    assert service.cancelled == [service.requests[0].id]
+
+
 def test_many_requests_at_once_keep_their_answers_apart(service: FakeService) -> None:
     def echo(request: GenerationRequest) -> Iterator[Event]:
         return iter(words("".join(map(chr, request.prompt)))(request))
