@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from ..errors import BudgetError, PatternError
 from . import nodes
 from .charset import ALL, DIGIT, LINE_END, SPACE, WORD, CharSet
-from .nodes import Assert, Chars, Choice, Look, Node, Repeat, Sequence
+from .nodes import Assert, Chars, Look, Node
 from .unicode import UnknownPropertyError, fold_case, property_set
 
 _MAX_LENGTH = 125_000
-_MAX_HEIGHT = 150
+_MAX_HEIGHT = 120
 _SYNTAX = frozenset("^$\\.*+?()[]{}|/")
 _CLASSES = {"d": DIGIT, "D": ~DIGIT, "w": WORD, "W": ~WORD, "s": SPACE, "S": ~SPACE}
 _CONTROLS = {"n": 10, "r": 13, "t": 9, "f": 12, "v": 11}
@@ -51,7 +51,6 @@ class _Group:
         self.outer = (dot, folding)
         self.alternatives: list[Node] = []
         self.items: list[Node] = []
-        self.height = 0
 
     def close(self) -> Node:
         self.alternatives.append(nodes.sequence(self.items))
@@ -81,7 +80,6 @@ class _Parser:
             start = self.at
             char = source[start]
             self.at += 1
-            height = 0
             if char == "|":
                 group.alternatives.append(nodes.sequence(group.items))
                 group.items = []
@@ -94,13 +92,11 @@ class _Parser:
                 if not stack:
                     raise self.fail("unmatched ')'", start)
                 node = group.close()
-                height = group.height + (1 if isinstance(node, (Sequence, Choice, Repeat, Look)) else 0)
+                self.limit(node)
                 self.dot, self.folding = group.outer
                 behind = group.look is not None and not group.look[0]
                 ahead = group.look is not None and group.look[0]
                 group = stack.pop()
-                if height > _MAX_HEIGHT:
-                    raise BudgetError(f"the pattern {source[:60]!r} nests deeper than {_MAX_HEIGHT} levels")
                 if behind or (ahead and self.strict):
                     self.refuse_quantifier()
             elif char in "^$":
@@ -113,10 +109,15 @@ class _Parser:
             else:
                 node = self.atom(char, start)
             group.items.append(self.quantified(node))
-            group.height = max(group.height, height)
         if stack:
             raise self.fail("unclosed group", group.position)
-        return group.close()
+        return self.limit(group.close())
+
+    def limit(self, node: Node) -> Node:
+        """All that is done with trees is recursive."""
+        if node.height > _MAX_HEIGHT:
+            raise BudgetError(f"the pattern {self.source[:60]!r} nests deeper than {_MAX_HEIGHT} levels")
+        return node
 
     def open_group(self, start: int) -> _Group:
         source = self.source

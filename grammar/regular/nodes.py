@@ -1,15 +1,16 @@
 """The syntax tree of a regular expression, and the constructors that keep it small.
 
-Nodes compare and hash by content. `sequence`, `choice` and `repeat` apply laws that cost nothing and save positions
+`sequence`, `choice` and `repeat` apply laws that cost nothing and save positions
 later: a repeat of a repeat is one repeat, neighbours that repeat the same set are one repeat, a choice of single
 characters is one set.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Self, TypeAlias
+from weakref import WeakValueDictionary
 
 from .charset import ALL, EMPTY_SET, CharSet
 
@@ -25,50 +26,100 @@ AT_BOUNDARY = 0b010_101_010
 NOT_AT_BOUNDARY = ANY_GAP & ~AT_BOUNDARY
 
 
-@dataclass(frozen=True, slots=True)
-class Chars:
+class _Unique:
+    """A node that exists once: equal content is one object, so that deep trees compare and hash without recursion.
+
+    `height` is the longest way down to a leaf. Nodes are never changed.
+    """
+
+    __slots__ = ("__weakref__", "height")
+    height: int
+
+    @classmethod
+    def _of(cls, children: tuple[_Unique, ...], *fields: object) -> Self:
+        key = (cls, *fields)
+        found = _nodes.get(key)
+        if found is None:
+            with _making:
+                found = _nodes.get(key)
+                if found is None:
+                    found = object.__new__(cls)
+                    for name, value in zip(cls.__slots__, fields, strict=True):
+                        setattr(found, name, value)
+                    found.height = 1 + max((child.height for child in children), default=0)
+                    _nodes[key] = found
+        return found  # type: ignore[return-value]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(repr(getattr(self, name)) for name in self.__slots__)})"
+
+
+_nodes: WeakValueDictionary[tuple[object, ...], _Unique] = WeakValueDictionary()
+_making = threading.Lock()
+
+
+class Chars(_Unique):
     """One character of a set; the empty set matches nothing."""
 
+    __slots__ = ("set",)
     set: CharSet
 
+    def __new__(cls, set: CharSet) -> Chars:
+        return cls._of((), set)
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
+
+class Sequence(_Unique):
     """One part after the other; no parts: the empty string."""
 
+    __slots__ = ("parts",)
     parts: tuple[Node, ...]
 
+    def __new__(cls, parts: tuple[Node, ...]) -> Sequence:
+        return cls._of(parts, parts)
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+
+class Choice(_Unique):
     """One of the parts, of which there are at least two."""
 
+    __slots__ = ("parts",)
     parts: tuple[Node, ...]
 
+    def __new__(cls, parts: tuple[Node, ...]) -> Choice:
+        return cls._of(parts, parts)
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
+
+class Repeat(_Unique):
     """`low` to `high` times the body; `high` None is unbounded. Greedy or lazy is the same language."""
 
+    __slots__ = ("body", "high", "low")
     body: Node
     low: int
     high: int | None
 
+    def __new__(cls, body: Node, low: int, high: int | None) -> Repeat:
+        return cls._of((body,), body, high, low)
 
-@dataclass(frozen=True, slots=True)
-class Assert:
+
+class Assert(_Unique):
     """The empty string, at a gap that `gaps` allows: `^ $ \\b \\B` and what their combination gives."""
 
+    __slots__ = ("gaps",)
     gaps: int
 
+    def __new__(cls, gaps: int) -> Assert:
+        return cls._of((), gaps)
 
-@dataclass(frozen=True, slots=True)
-class Look:
+
+class Look(_Unique):
     """A look-ahead (look-behind): the empty string, where `body` matches (does not match) what follows (precedes)."""
 
+    __slots__ = ("ahead", "body", "negative")
     ahead: bool
     negative: bool
     body: Node
+
+    def __new__(cls, ahead: bool, negative: bool, body: Node) -> Look:
+        return cls._of((body,), ahead, body, negative)
 
 
 Node: TypeAlias = Chars | Sequence | Choice | Repeat | Assert | Look
