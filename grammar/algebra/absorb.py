@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .clauses import Each, ObjectClause, single_name
+from .clauses import Each, ObjectClause
 from .goals import Goals, Literal
 from .kinds import Kinds
 
@@ -44,7 +44,7 @@ def _simplified(goals: Goals, kinds: Kinds, clause: ObjectClause) -> ObjectClaus
     by_name: dict[str, list[Literal]] = {}
     negative = False
     for each in clause.each:
-        name = single_name(each.keys)
+        name = each.name
         if name is not None:
             by_name.setdefault(name, []).extend(each.literals)
             negative = negative or any(not sign for _, sign in each.literals)
@@ -52,7 +52,7 @@ def _simplified(goals: Goals, kinds: Kinds, clause: ObjectClause) -> ObjectClaus
         return clause
     changed = []
     for each in clause.each:
-        name = single_name(each.keys)
+        name = each.name
         if name is None or all(sign for _, sign in each.literals):
             changed.append(each)
             continue

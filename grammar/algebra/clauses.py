@@ -65,7 +65,7 @@ def single_name(keys: KeySet) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Each:
     """Every property with a key in `keys` satisfies all of `literals`; `declared` keys have a place in the order."""
 
@@ -73,18 +73,32 @@ class Each:
     literals: tuple[Literal, ...]
     declared: bool = False
 
+    @cached_property
+    def name(self) -> str | None:
+        """The one key, where it is written as one."""
+        return single_name(self.keys)
+
+    @cached_property
     def identity(self) -> tuple[object, ...]:
+        """Equal for parts that say the same."""
         return self.keys, tuple((id(expr), sign) for expr, sign in self.literals), self.declared
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Some:
     """At least one property has a key in `keys` and a value that satisfies all of `literals`."""
 
     keys: KeySet
     literals: tuple[Literal, ...] = ()
 
+    @cached_property
+    def name(self) -> str | None:
+        """The one key, where it is written as one."""
+        return single_name(self.keys)
+
+    @cached_property
     def identity(self) -> tuple[object, ...]:
+        """Equal for parts that say the same."""
         return "some", self.keys, tuple((id(expr), sign) for expr, sign in self.literals)
 
 
@@ -101,7 +115,7 @@ class ObjectClause:
     @cached_property
     def demands(self) -> frozenset[tuple[object, ...]]:
         """The parts by content."""
-        return frozenset([part.identity() for part in self.each] + [part.identity() for part in self.some])
+        return frozenset([part.identity for part in self.each] + [part.identity for part in self.some])
 
     @cached_property
     def identity(self) -> tuple[object, ...]:

@@ -20,17 +20,19 @@ from itertools import chain, combinations
 from typing import Any
 
 from ..errors import BudgetError
-from ..schema.expr import AnyOf, Expr, OneOf, Unevaluated
+from ..schema.expr import AnyOf, Const, Expr, OneOf, Unevaluated
+from ..schema.values import Canonical
 from .absorb import absorbed
 from .atoms import Atoms
 from .branches import branches, exactly_one, is_compound
-from .clauses import EVERY_KEY, ArrayClause, CountAt, Each, EachAt, ObjectClause, Some, outside, single_name
+from .clauses import EVERY_KEY, ArrayClause, CountAt, Each, EachAt, ObjectClause, Some, outside
 from .cycles import Fixpoint
 from .goals import Goal, Goals, Literal
 from .kinds import Kinds
 
 MAX_CLAUSES = 4096
 MAX_DETERMINED = 10
+MAX_MEETS = 60_000
 
 
 class Mode(Enum):
@@ -50,6 +52,7 @@ class Containers:
         self._atoms = atoms
         self._objects: Fixpoint[tuple[Goal, Mode], tuple[ObjectClause, ...]] = Fixpoint(())
         self._arrays: Fixpoint[tuple[Goal, Mode], tuple[ArrayClause, ...]] = Fixpoint(())
+        self._meets = 0
         self._either: dict[tuple[int, ...], AnyOf] = {}
 
     def objects(self, goal: Goal, mode: Mode = Mode.PLAIN) -> tuple[ObjectClause, ...]:
@@ -63,6 +66,7 @@ class Containers:
             self._object_dead,
             self._objects_rest,
             self._kinds,
+            self._work,
         )
         return self._objects.get((goal, mode), lambda: fold.run(goal, "object"))
 
@@ -77,21 +81,31 @@ class Containers:
             self._array_dead,
             self._arrays_rest,
             self._kinds,
+            self._work,
         )
         return self._arrays.get((goal, mode), lambda: fold.run(goal, "array"))
+
+    def _work(self, meets: int) -> None:
+        """Counts what multiplying alternatives costs, over the whole schema."""
+        self._meets += meets
+        if self._meets > MAX_MEETS:
+            raise BudgetError(
+                "anyOf, oneOf, not and if multiply to too many alternatives",
+                remedy="make the branches of oneOf differ in a required property, or use anyOf",
+            )
 
     def _object_dead(self, clause: ObjectClause) -> bool:
         """Whether the clause contradicts itself plainly. Looks one level deep only, so that recursion cannot arise."""
         if clause.high is not None and clause.high < clause.low:
             return True
-        required = {name for some in clause.some if (name := single_name(some.keys)) is not None}
+        required = {name for some in clause.some if (name := some.name) is not None}
         if clause.high is not None and len(required) > clause.high:
             return True
         if not required:
             return False
         by_name: dict[str, list[Literal]] = {name: [] for name in required}
         for each in clause.each:
-            name = single_name(each.keys)
+            name = each.name
             if name is not None and name in by_name:
                 by_name[name].extend(each.literals)
         return any(self._kinds.plainly_empty(self._goals.of(literals)) for literals in by_name.values() if literals)
@@ -184,8 +198,9 @@ class _Fold:
         dead: Callable[[Any], bool],
         rest: Callable[[Unevaluated, bool], list[Any]],
         kinds: Kinds,
+        work: Callable[[int], None],
     ) -> None:
-        self.goals, self.mode, self.atom, self.forms, self.kinds = goals, mode, atom, forms, kinds
+        self.goals, self.mode, self.atom, self.forms, self.kinds, self.work = goals, mode, atom, forms, kinds, work
         self.meet, self.dead, self.rest = meet, dead, rest
 
     def run(self, goal: Goal, kind: str) -> tuple[Any, ...]:
@@ -222,6 +237,7 @@ class _Fold:
                 f"{len(left)} times {len(right)} alternatives meet in one place",
                 remedy="simplify the combination of anyOf, oneOf, not or if beside each other",
             )
+        self.work(len(left) * len(right))
         out: dict[tuple[object, ...], Any] = {}
         for a in left:
             for b in right:
@@ -257,13 +273,34 @@ class _Fold:
     def one_of(self, expr: OneOf) -> tuple[Any, ...]:
         parts = [self.forms(self.goals.of([(part, True)]), Mode.PLAIN) for part in expr.parts]
         possible = [i for i, part in enumerate(parts) if part]
+        fixed = [[self.fixed(clause) for clause in part] for part in parts]
         overlaps = {
             (i, j)
             for i, j in combinations(possible, 2)
-            if any(not self.dead(self.meet([a, b])) for a in parts[i] for b in parts[j])
+            if any(
+                not _apart(fixed[i][x], fixed[j][y]) and not self.dead(self.meet([a, b]))
+                for x, a in enumerate(parts[i])
+                for y, b in enumerate(parts[j])
+            )
         }
         chosen = exactly_one(self.goals, expr, possible, overlaps)
         return _distinct(clause for goal in chosen for clause in self.forms(goal, self.mode))
+
+    def fixed(self, clause: Any) -> dict[str, frozenset[Canonical]]:
+        """The required keys of an object clause that have one of a few values: discriminators, seen without meeting."""
+        if not isinstance(clause, ObjectClause):
+            return {}
+        required = {some.name for some in clause.some}
+        out: dict[str, frozenset[Canonical]] = {}
+        for each in clause.each:
+            if each.name is None or each.name not in required:
+                continue
+            for expr, sign in self.goals.of(each.literals).literals:
+                consts = expr.parts if isinstance(expr, AnyOf) else (expr,)
+                if sign and all(isinstance(const, Const) for const in consts):
+                    values = frozenset(const.value for const in consts if isinstance(const, Const))
+                    out[each.name] = out.get(each.name, values) & values
+        return out
 
     def annotated(self, expr: AnyOf, parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
         """Every set of branches that may hold together contributes all that its members evaluated."""
@@ -279,6 +316,10 @@ class _Fold:
         for part in parts:
             out = _distinct([*out, *part, *self.product(out, part)])
         return out
+
+
+def _apart(left: dict[str, frozenset[Canonical]], right: dict[str, frozenset[Canonical]]) -> bool:
+    return any(name in right and not values & right[name] for name, values in left.items())
 
 
 def _annotates(clause: ObjectClause | ArrayClause) -> bool:

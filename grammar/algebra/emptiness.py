@@ -14,7 +14,7 @@ from ..schema.values import FALSE, NULL, TRUE, Canonical
 from .alphabet import alphabet
 from .arrays import ArrayView
 from .atoms import Atoms
-from .clauses import ArrayClause, ObjectClause, holds_key, single_name
+from .clauses import ArrayClause, ObjectClause, holds_key
 from .containers import Containers
 from .cycles import Fixpoint
 from .goals import Goal, Goals, Literal
@@ -95,7 +95,7 @@ class Emptiness:
         return ArrayView(clause, self).satisfiable()
 
     def _object(self, clause: ObjectClause) -> bool:
-        required = {name for some in clause.some if (name := single_name(some.keys)) is not None}
+        required = {name for some in clause.some if (name := some.name) is not None}
         if len(required) == len(clause.some) and clause.low <= len(required) and clause.high is None:
             return all(self.nonempty(self._property(clause, name)) for name in required)
         return ObjectView(clause, alphabet([clause]), self, ordered=False).satisfiable()

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import NamedTuple, Protocol
 
 from .alphabet import Alphabet
-from .clauses import ObjectClause, single_name
+from .clauses import ObjectClause
 from .goals import Goal, Goals, Literal
 
 NEVER_ENDS = 1 << 30
@@ -57,7 +57,7 @@ class ObjectView:
         self._general: list[tuple[int, tuple[Literal, ...]]] = []
         declared: dict[int, None] = {}
         for each in clause.each:
-            name = single_name(each.keys)
+            name = each.name
             if name is not None:
                 self._by_symbol.setdefault(index[name], []).extend(each.literals)
                 if each.declared:
@@ -67,7 +67,7 @@ class ObjectView:
         self.required = 0
         demands = []
         for some in clause.some:
-            name = single_name(some.keys)
+            name = some.name
             if name is not None:
                 self.required |= 1 << index[name]
             else:

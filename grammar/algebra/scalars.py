@@ -34,6 +34,7 @@ T = TypeVar("T")
 Strings = tuple[Language, ...]
 Numbers = tuple[NumberSpec, ...]
 EVERY_NUMBER = NumberSpec()
+MAX_LISTED = 10_000
 LITERALS: frozenset[str] = frozenset({"null", "true", "false"})
 _LITERAL_OF: dict[Canonical, str] = {NULL: "null", TRUE: "true", FALSE: "false"}
 
@@ -88,17 +89,13 @@ class Scalars:
                 out = part if out is None else meet(out, part)
                 if not out:
                     return ()
-        if kind == "string":
-            strings = [value for tag, *rest in excluded if tag == "string" for value in rest]
-            extra: tuple[Any, ...] | None = complement(words(strings)) if strings else None
-            every: tuple[Any, ...] = (ANY,)
-        else:
-            numbers = frozenset(value for tag, *rest in excluded if tag == "number" for value in rest)
-            extra = (NumberSpec(excluded=numbers),) if numbers else None
-            every = (EVERY_NUMBER,)
-        if extra is not None:
-            out = extra if out is None else meet(out, extra)
-        return every if out is None else out
+        values = frozenset(value[1] for value in excluded if value[0] == kind)
+        if values:
+            out = _without(kind, out, values)
+        if out is not None:
+            return out
+        every: tuple[Any, ...] = (ANY,) if kind == "string" else (EVERY_NUMBER,)
+        return every
 
     def _compound(
         self,
@@ -146,6 +143,23 @@ class Scalars:
             if not out:
                 break
         return out
+
+
+def _without(kind: str, forms: tuple[Any, ...] | None, values: frozenset[Any]) -> tuple[Any, ...]:
+    """The forms (None: everything) without some values. Listed words are taken from their list, others by automata."""
+    if kind == "number":
+        return _meet_numbers(forms or (EVERY_NUMBER,), (NumberSpec(excluded=values),))
+    out: list[Language] = []
+    rest: list[Language] = []
+    for language in forms or (ANY,):
+        listed = language.words(MAX_LISTED)
+        if listed is None:
+            rest.append(language)
+        elif len(kept := [word for word in listed if word not in values]) == len(listed):
+            out.append(language)
+        elif kept:
+            out.append(words(kept))
+    return (*out, *(_meet_strings(tuple(rest), complement(words(sorted(values)))) if rest else ()))
 
 
 def _union(parts: Iterable[tuple[T, ...]]) -> tuple[T, ...]:
