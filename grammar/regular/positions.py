@@ -141,8 +141,10 @@ class Builder:
         if isinstance(node, Chars):
             return self.chars(node.set)
         if isinstance(node, Sequence):
-            found = Fragment([ALWAYS], {}, {})
-            for piece in node.parts:
+            if not node.parts:
+                return Fragment([ALWAYS], {}, {})
+            found = self.part(node.parts[0])
+            for piece in node.parts[1:]:
                 found = self.joined(found, self.part(piece))
             return found
         if isinstance(node, Choice):
@@ -177,13 +179,16 @@ class Builder:
 
     def joined(self, left: Fragment, right: Fragment) -> Fragment:
         self.link(left.last, right.first)
-        first = dict(left.first)
-        for condition in left.empty:
-            _add(first, condition, right.first)
-        last = dict(right.last)
-        for condition in right.empty:
-            _add(last, condition, left.last)
-        return Fragment(_conjunctions(left.empty, right.empty), first, last)
+        first, last = left.first, right.last
+        if left.empty:
+            first = dict(first)
+            for condition in left.empty:
+                _add(first, condition, right.first)
+        if right.empty:
+            last = dict(last)
+            for condition in right.empty:
+                _add(last, condition, left.last)
+        return Fragment(_conjunctions(left.empty, right.empty) if left.empty and right.empty else [], first, last)
 
     def union(self, parts: list[Fragment]) -> Fragment:
         found = Fragment([], {}, {})
