@@ -36,6 +36,8 @@ class TimeDfa(LazyDfa[_State]):
     def __init__(self) -> None:
         super().__init__(("time",), "a time of day", _State("minute", "", -1, -1))
         self._minutes = whole_pattern(_MINUTES).dfa
+        # Kept here: states hold numbers of these automata, so an automaton must not be forgotten and built anew.
+        self._zones: dict[int, Dfa] = {}
         self._plain = whole_pattern(rf"{_FRACTION}{_ZONE}").dfa
 
     def _moves(self, state: _State) -> Iterable[tuple[CharSet, _State]]:
@@ -74,6 +76,12 @@ class TimeDfa(LazyDfa[_State]):
         """What may follow the seconds: after a leap second only the zones in which it is 23:59 in UTC."""
         if minute < 0:
             return self._plain
+        found = self._zones.get(minute)
+        if found is None:
+            found = self._zones.setdefault(minute, self._leap(minute))
+        return found
+
+    def _leap(self, minute: int) -> Dfa:
         east, west = (minute - _DAY + 1) % _DAY, (_DAY - 1 - minute) % _DAY
         zones = [rf"\+{east // 60:02d}:{east % 60:02d}", f"-{west // 60:02d}:{west % 60:02d}"]
         if minute == _DAY - 1:

@@ -64,7 +64,8 @@ class lazy(Generic[R]):
 class Dfa(ABC):
     """A deterministic automaton over code points whose states are small integers.
 
-    It hashes and compares by identity, which is by content, since automata are interned.
+    A state number means something only to the object that gave it out: keep the automaton with its states. It hashes
+    and compares by identity, which is by content as long as it is alive, since automata are interned.
     """
 
     key: Hashable
