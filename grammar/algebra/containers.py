@@ -50,8 +50,8 @@ class Containers:
         self._goals = goals
         self._kinds = kinds
         self._atoms = atoms
-        self._objects: Fixpoint[tuple[Goal, Mode], tuple[ObjectClause, ...]] = Fixpoint(())
-        self._arrays: Fixpoint[tuple[Goal, Mode], tuple[ArrayClause, ...]] = Fixpoint(())
+        self._objects: Fixpoint[tuple[Goal, Mode], tuple[ObjectClause, ...]] = Fixpoint(goals.depth, ())
+        self._arrays: Fixpoint[tuple[Goal, Mode], tuple[ArrayClause, ...]] = Fixpoint(goals.depth, ())
         self._meets = 0
         self._either: dict[tuple[int, ...], AnyOf] = {}
 

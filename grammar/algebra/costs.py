@@ -15,7 +15,7 @@ from ..schema.values import Canonical
 from .arrays import ArrayProgress, ArrayView, Seen
 from .clauses import ArrayClause, ObjectClause
 from .cycles import Fixpoint
-from .goals import Goal
+from .goals import Goal, Goals
 from .objects import ObjectView, Progress, bits
 from .scalars import Numbers, Strings
 
@@ -24,6 +24,8 @@ FAR = 1 << 30
 
 class Forms(Protocol):
     """What costs are computed from."""
+
+    goals: Goals
 
     def strings(self, goal: Goal) -> Strings: ...
     def numbers(self, goal: Goal) -> Numbers: ...
@@ -47,7 +49,7 @@ class Costs:
     def __init__(self, forms: Forms, views: Views) -> None:
         self._forms = forms
         self._views = views
-        self._memo: Fixpoint[Hashable, int] = Fixpoint(FAR)  # one for all, since their cycles run through each other
+        self._memo: Fixpoint[Hashable, int] = Fixpoint(forms.goals.depth, FAR)  # one for all, since their cycles run through each other
 
     def value(self, goal: Goal) -> int:
         """The length of a shortest value of `goal`; FAR if there is none."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from .depth import Depth
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -17,7 +19,8 @@ V = TypeVar("V")
 class Fixpoint(Generic[K, V]):
     """A memo that is safe under recursion; `top`, where given, needs no assumption and is always kept."""
 
-    def __init__(self, bottom: V, top: V | None = None) -> None:
+    def __init__(self, depth: Depth, bottom: V, top: V | None = None) -> None:
+        self._depth = depth
         self._bottom = bottom
         self._top = top
         self._done: dict[K, V] = {}
@@ -36,7 +39,7 @@ class Fixpoint(Generic[K, V]):
         outer, self._touched = self._touched, 1 << 60
         self._active[key] = depth
         try:
-            value = compute()
+            value = self._depth.enter(compute)
         finally:
             del self._active[key]
             touched, self._touched = self._touched, outer

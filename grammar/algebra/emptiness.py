@@ -32,7 +32,7 @@ class Emptiness:
         self._scalars = scalars
         self._containers = containers
         self._atoms = atoms
-        self._nonempty: Fixpoint[Goal, bool] = Fixpoint(False, True)
+        self._nonempty: Fixpoint[Goal, bool] = Fixpoint(goals.depth, False, True)
         self._listing: set[Goal] = set()
 
     def nonempty(self, goal: Goal) -> bool:
@@ -53,7 +53,7 @@ class Emptiness:
             return None
         self._listing.add(goal)
         try:
-            return self._list(goal, limit)
+            return self.goals.depth.enter(lambda: self._list(goal, limit))
         finally:
             self._listing.discard(goal)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..schema.expr import AllOf, Always, AnyOf, Expr, Never, Not, Ref, Schema
+from .depth import Depth
 
 Literal = tuple[Expr, bool]
 
@@ -37,6 +38,7 @@ class Goals:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
+        self.depth = Depth()
         self._by_key: dict[frozenset[tuple[int, bool]], Goal] = {}
         self._flat: dict[tuple[int, bool], tuple[Literal, ...] | None] = {}
         self._keep: list[Expr] = []  # ids stay valid only while the nodes live

@@ -40,7 +40,7 @@ class Kinds:
     def __init__(self, goals: Goals, scalars: Scalars) -> None:
         self._goals = goals
         self._scalars = scalars
-        self._maybe: Fixpoint[tuple[Goal, Container], bool] = Fixpoint(False, True)
+        self._maybe: Fixpoint[tuple[Goal, Container], bool] = Fixpoint(goals.depth, False, True)
 
     def maybe(self, goal: Goal, kind: Container) -> bool:
         """Whether objects (arrays) are not excluded by types and constants alone."""

@@ -48,9 +48,9 @@ class Scalars:
     def __init__(self, goals: Goals, spells: Callable[[NumberSpec], bool]) -> None:
         self._goals = goals
         self._spells = spells
-        self._strings: Fixpoint[Goal, Strings] = Fixpoint(())
-        self._numbers: Fixpoint[Goal, Numbers] = Fixpoint(())
-        self._literals: Fixpoint[Goal, frozenset[str]] = Fixpoint(frozenset())
+        self._strings: Fixpoint[Goal, Strings] = Fixpoint(goals.depth, ())
+        self._numbers: Fixpoint[Goal, Numbers] = Fixpoint(goals.depth, ())
+        self._literals: Fixpoint[Goal, frozenset[str]] = Fixpoint(goals.depth, frozenset())
 
     def strings(self, goal: Goal) -> Strings:
         """Languages whose union is what `goal` allows among strings; () if none."""

@@ -1,0 +1,58 @@
+"""Deep recursion on stacks of ordinary size.
+
+Python counts the depth of calls per thread. A schema of 500 nested levels is a recursion of thousands of calls here, so
+every few levels it goes on in a thread of its own, which begins at depth zero, while the thread below waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from ..errors import BudgetError
+
+V = TypeVar("V")
+
+MAX_DEPTH: Final = 4096
+_STRIDE: Final = 20
+"""Levels in one thread. One level is at most a dozen calls, of the thousand that Python allows."""
+
+
+class Depth:
+    """How deep one recursion stands, in levels that its functions announce by `enter`."""
+
+    __slots__ = ("_level",)
+
+    def __init__(self) -> None:
+        self._level = 0
+
+    def enter(self, compute: Callable[[], V]) -> V:
+        """`compute()`, one level deeper. Raises BudgetError beyond `MAX_DEPTH` levels."""
+        self._level += 1
+        try:
+            if self._level % _STRIDE:
+                return compute()
+            if self._level > MAX_DEPTH:
+                raise BudgetError(f"the schema nests deeper than {MAX_DEPTH} levels of what stands inside what")
+            return _in_thread(compute)
+        finally:
+            self._level -= 1
+
+
+def _in_thread(compute: Callable[[], V]) -> V:
+    results: list[V] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(compute())
+        except BaseException as error:  # whatever it is, it belongs to the caller
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="slipcast-deeper", daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
