@@ -14,6 +14,7 @@ from .automaton.frames import Order
 from .automaton.specs import Spelling, Whitespace
 from .automaton.text import TextAutomaton
 from .errors import GrammarError, SchemaError
+from .pause import COLLECTOR
 from .pipeline import Arena, JsonOptions, Registry, WhitespaceMode
 from .regular import whole_pattern, words
 from .sampling import sample
@@ -200,7 +201,8 @@ class GrammarCompiler:
                 self._cache.clear()
                 self._arena = Arena(self.vocabulary, self._mask_bytes)
             arena = self._arena
-        grammar = build(arena)  # outside the lock: a hit must not wait for a slow compile
+        with COLLECTOR.held():  # outside the lock: a hit must not wait for a slow compile
+            grammar = build(arena)
         if key is not None:
             with self._lock:
                 if arena is self._arena:
@@ -221,12 +223,19 @@ def _content_key(schema: Any) -> str:
 
 
 def _sorted(node: Any, ordered: bool) -> Any:
+    # Scalars, most of what a schema is made of, are not worth a call.
     if isinstance(node, dict):
-        names = node if ordered else sorted(node, key=str)
-        return {name: _sorted(node[name], name == "properties" and not ordered) for name in names}
+        return {
+            name: _sorted(value, name == "properties" and not ordered) if isinstance(value, (dict, list)) else value
+            for name, value in (node.items() if ordered else sorted(node.items(), key=_name))
+        }
     if isinstance(node, list):
-        return [_sorted(item, False) for item in node]
+        return [_sorted(item, False) if isinstance(item, (dict, list)) else item for item in node]
     return node
+
+
+def _name(item: tuple[Any, Any]) -> str:
+    return str(item[0])
 
 
 def _line(key: tuple[object, ...]) -> str | None:

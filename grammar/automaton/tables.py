@@ -187,6 +187,11 @@ class Tables:
         self._edges_used += count
         return offset
 
+    def put_edge(self, offset: int, byte: int, value: int) -> None:
+        """Writes one edge into places that `add_edges` gave."""
+        self._edge_byte[offset] = byte
+        self._edge_next[offset] = value
+
     def add_reach(self, words: npt.NDArray[np.int64]) -> int:
         """Stores words of reach sets and returns the first one's offset.
 

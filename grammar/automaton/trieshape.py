@@ -18,6 +18,7 @@ class TrieShape:
     ends        the node of each word
     branches    further children of a node, besides `node + 1` where that is its child
     paths       for each word the nodes, from the root on, that it shares with the word before it
+    plain       whether all characters are printable ASCII that stands for itself in a JSON string
     """
 
     char: npt.NDArray[np.int32]
@@ -25,16 +26,17 @@ class TrieShape:
     ends: list[int]
     branches: dict[int, list[int]]
     paths: list[list[int]]
+    plain: bool
 
     @property
     def size(self) -> int:
         return len(self.char)
 
     def has_next(self) -> npt.NDArray[np.bool_]:
-        """For each node whether `node + 1` is its child."""
+        """For each node whether `node + 1` is its child: not for the root and the ends of words."""
         found = np.ones(self.size, np.bool_)
-        firsts = np.cumsum([1, *self.lengths])
-        found[firsts - 1] = False
+        found[0] = False
+        found[self.ends] = False
         return found
 
 
@@ -64,7 +66,8 @@ def trie_shape(words: Sequence[str]) -> TrieShape:
         previous = word
     text = "".join(pieces)
     char = np.frombuffer(text.encode("utf-32-le"), np.int32)
-    return TrieShape(char, lengths, ends, branches, paths)
+    plain = text.isascii() and text[1:].isprintable() and '"' not in text and "\\" not in text
+    return TrieShape(char, lengths, ends, branches, paths, plain)
 
 
 def _common(a: str, b: str) -> int:

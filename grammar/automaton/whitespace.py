@@ -16,6 +16,25 @@ COMMA, COLON = 0x2C, 0x3A
 SPACE, NEWLINE = 0x20, 0x0A
 
 
+_BLOCK_ROWS: Final = 64
+
+
+class _RunBlock:
+    """What rows of `width` edges with runs of white space before them have in common, as arrays for `rows` of them."""
+
+    def __init__(self, longest: int, width: int, rows: int) -> None:
+        steps = longest + 1
+        self.rows = rows
+        self.width = width + (len(SPACES) if longest else 0)
+        byte = np.zeros((rows * steps, self.width), np.int32)
+        byte[:, width:] = SPACES[: self.width - width]
+        after = np.zeros((rows * steps, self.width), np.int32)
+        after[:, width:] = np.arange(1, rows * steps + 1)[:, None]
+        self.byte, self.after = byte.reshape(-1), after.reshape(-1)
+        self.form = (self.width * np.arange(rows * steps, dtype=np.int32)) << EDGE_SHIFT | self.width
+        self.first = steps * np.arange(rows, dtype=np.int32)
+
+
 class Spacing:
     """Rows for what stands between tokens of a text, after one whitespace mode."""
 
@@ -29,6 +48,7 @@ class Spacing:
         self._lead_next = np.repeat(np.arange(1, count + 1, dtype=np.int32), len(SPACES))
         self._lead_form = 4 * np.arange(count, dtype=np.int32) << EDGE_SHIFT | 4
         self._after: dict[tuple[bool, bool, int], int] = {}
+        self._blocks: dict[int, _RunBlock] = {}
 
     # ---- bounded runs
 
@@ -61,23 +81,23 @@ class Spacing:
         """Many such rows at once: `edges` [rows, edges a row, 2] of (byte, value); returns the rows' numbers."""
         tables = self.tables
         rows, width = edges.shape[0], edges.shape[1]
-        steps = self.longest + 1
-        spaces = len(SPACES) if self.longest else 0
-        first = tables.sparse(rows * steps)
-        size = rows * steps * (width + spaces)
-        offset = tables.add_edges(size)
-        byte = tables.edge_byte[offset : offset + size].reshape(rows, steps, width + spaces)
-        after = tables.edge_next[offset : offset + size].reshape(rows, steps, width + spaces)
+        block = self._blocks.get(width)
+        if block is None or block.rows < rows:
+            block = self._blocks[width] = _RunBlock(self.longest, width, max(rows, _BLOCK_ROWS))
+        count = rows * (self.longest + 1)
+        first = tables.sparse(count)
+        offset = tables.add_edges(count * block.width)
+        stop = offset + count * block.width
+        shape = (rows, self.longest + 1, block.width)
+        tables.edge_byte[offset:stop] = block.byte[: stop - offset]
+        np.add(block.after[: stop - offset], first, out=tables.edge_next[offset:stop])
+        byte, after = tables.edge_byte[offset:stop].reshape(shape), tables.edge_next[offset:stop].reshape(shape)
         byte[:, :, :width] = edges[:, None, :, 0]
         after[:, :, :width] = edges[:, None, :, 1]
-        if spaces:
-            byte[:, :, width:] = SPACES
-            number = np.arange(first, first + rows * steps, dtype=np.int32).reshape(rows, steps)
-            after[:, :-1, width:] = number[:, 1:, None]
+        if self.longest:
             after[:, -1, width:] = 0
-        packed = (offset + (width + spaces) * np.arange(rows * steps)) << EDGE_SHIFT | width + spaces
-        tables.form[first : first + rows * steps, 1] = packed
-        return np.arange(first, first + rows * steps, steps, dtype=np.int32)
+        np.add(block.form[:count], offset << EDGE_SHIFT, out=tables.form[first : first + count, 1])
+        return block.first[:rows] + first
 
     # ---- fixed text
 
