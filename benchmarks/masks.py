@@ -44,8 +44,10 @@ TOKEN_PERCENTILES, FIRST_PERCENTILES = (50, 90, 99, 99.9), (50, 90, 99)
 RATIOS = {"p50": 50.0, "p99": 99.0, "p999": 99.9}
 # Shares of --seconds after which a part starts no further schema.
 COLD_SHARE, WARM_SHARE = 0.55, 0.85
-# xgrammar may take minutes for a schema: it gets the first schemas only, less time for each, and a share of the whole.
+# xgrammar may take minutes for a schema: it gets the first schemas only, less time for each, and no more of either part
+# than so many seconds or such a share of --seconds.
 XGRAMMAR_PART, XGRAMMAR_LEAST, XGRAMMAR_TIMEOUT, XGRAMMAR_SECONDS = 20, 8, 10.0, 60.0
+XGRAMMAR_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,11 @@ class Race:
         worker = self._harness.Proc(settings, engine.spec, [*engine.options, *options], str(path))
         self._workers[engine.label] = worker
 
-    def run(self, files: Sequence[str], *, until: float, few: int = 0) -> None:
-        """All files, or those begun before `until` (monotonic seconds); xgrammar runs the first `few` only."""
+    def run(self, files: Sequence[str], *, until: float, few: int = 0, patience: float = 0.0) -> None:
+        """All files, or those begun before `until` (monotonic seconds).
+
+        xgrammar runs the first `few` only, and no further one after `patience` seconds of its own.
+        """
         started = shown = time.monotonic()
         load = os.getloadavg()
         done = 0
@@ -150,7 +155,7 @@ class Race:
             for done, file in enumerate(files):
                 if time.monotonic() > until:
                     break
-                for label in self._turn(done, few):
+                for label in self._turn(done, few, patience):
                     self._workers[label].run_one(file)
                 self._watch_memory()
                 if time.monotonic() - shown > 20:
@@ -166,11 +171,11 @@ class Race:
                     "load_after": os.getloadavg(), "not_run": len(files) - done,
                 })  # fmt: skip
 
-    def _turn(self, number: int, few: int) -> list[str]:
+    def _turn(self, number: int, few: int, patience: float) -> list[str]:
         labels = list(self._workers) if number % 2 == 0 else list(self._workers)[::-1]
         if XGRAMMAR.label in labels:
             spent = sum(result["wall_s"] for result in self._workers[XGRAMMAR.label].results.values())
-            if number >= few or spent > XGRAMMAR_SECONDS:
+            if number >= few or spent > patience:
                 labels.remove(XGRAMMAR.label)
         return labels
 
@@ -395,6 +400,7 @@ def main() -> None:
     choice.sample, choice.seed = options.sample or 600, options.seed
     files = harness.select_files(choice)
     few = max(XGRAMMAR_LEAST, len(files) // XGRAMMAR_PART)
+    patience = min(XGRAMMAR_SECONDS, options.seconds * XGRAMMAR_SHARE or XGRAMMAR_SECONDS)
     started = time.monotonic()
 
     def deadline(share: float) -> float:
@@ -406,7 +412,7 @@ def main() -> None:
         race.add(SLIPCAST)
         for peer in peers:
             race.add(peer, timeout=XGRAMMAR_TIMEOUT if peer is XGRAMMAR else 30.0)
-        race.run(files, until=deadline(share), few=few)
+        race.run(files, until=deadline(share), few=few, patience=patience)
         pair = compare(harness, race, [SLIPCAST, *(peer for peer in peers if peer is LLGUIDANCE)])
         print_times(part, pair)
         if XGRAMMAR in peers:
