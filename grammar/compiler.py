@@ -25,6 +25,7 @@ from .tokens.matcher import MaskRow
 ARENA_BYTES: Final = 128 << 20
 MASK_BYTES: Final = 64 << 20
 CACHED_GRAMMARS: Final = 1024
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=repr)
 _ANY_OBJECT: Final = {"type": "object"}
 
 
@@ -217,7 +218,7 @@ def _content_key(schema: Any) -> str:
     if isinstance(schema, str):
         return schema
     try:
-        return json.dumps(_sorted(schema, False), ensure_ascii=False, default=repr)
+        return _ENCODER.encode(_sorted(schema, False))
     except RecursionError:
         return repr(id(schema))
 
@@ -225,17 +226,23 @@ def _content_key(schema: Any) -> str:
 def _sorted(node: Any, ordered: bool) -> Any:
     # Scalars, most of what a schema is made of, are not worth a call.
     if isinstance(node, dict):
+        names = node if ordered else _in_order(node)
         return {
-            name: _sorted(value, name == "properties" and not ordered) if isinstance(value, (dict, list)) else value
-            for name, value in (node.items() if ordered else sorted(node.items(), key=_name))
+            name: _sorted(value, name == "properties" and not ordered)
+            if isinstance(value := node[name], (dict, list))
+            else value
+            for name in names
         }
     if isinstance(node, list):
         return [_sorted(item, False) if isinstance(item, (dict, list)) else item for item in node]
     return node
 
 
-def _name(item: tuple[Any, Any]) -> str:
-    return str(item[0])
+def _in_order(node: dict[Any, Any]) -> list[Any]:
+    try:
+        return sorted(node)
+    except TypeError:  # keys that are no strings, refused when the schema is read
+        return sorted(node, key=str)
 
 
 def _line(key: tuple[object, ...]) -> str | None:

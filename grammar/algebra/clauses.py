@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TypeAlias, TypeVar
 
 from ..regular import Language, pattern
+from ..regular.dfa import lazy
 from ..schema.expr import Keys
 from .goals import Literal
 
@@ -73,12 +73,12 @@ class Each:
     literals: tuple[Literal, ...]
     declared: bool = False
 
-    @cached_property
+    @lazy
     def name(self) -> str | None:
         """The one key, where it is written as one."""
         return single_name(self.keys)
 
-    @cached_property
+    @lazy
     def identity(self) -> tuple[object, ...]:
         """Equal for parts that say the same."""
         return self.keys, tuple((id(expr), sign) for expr, sign in self.literals), self.declared
@@ -91,12 +91,12 @@ class Some:
     keys: KeySet
     literals: tuple[Literal, ...] = ()
 
-    @cached_property
+    @lazy
     def name(self) -> str | None:
         """The one key, where it is written as one."""
         return single_name(self.keys)
 
-    @cached_property
+    @lazy
     def identity(self) -> tuple[object, ...]:
         """Equal for parts that say the same."""
         return "some", self.keys, tuple((id(expr), sign) for expr, sign in self.literals)
@@ -112,12 +112,12 @@ class ObjectClause:
     high: int | None = None
     evaluated: tuple[KeyTest, ...] = ()
 
-    @cached_property
+    @lazy
     def demands(self) -> frozenset[tuple[object, ...]]:
         """The parts by content."""
         return frozenset([part.identity for part in self.each] + [part.identity for part in self.some])
 
-    @cached_property
+    @lazy
     def identity(self) -> tuple[object, ...]:
         """Equal for clauses that say the same."""
         return self.demands, self.low, self.high, frozenset(self.evaluated)
@@ -176,7 +176,7 @@ class ArrayClause:
     evaluated: tuple[tuple[int, int | None], ...] = ()
     evaluated_by: tuple[Literal, ...] = ()
 
-    @cached_property
+    @lazy
     def identity(self) -> tuple[object, ...]:
         """Equal for clauses that say the same."""
         each = frozenset(part.identity() for part in self.each)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from enum import Enum
+from enum import IntEnum
 from itertools import chain, combinations
 from typing import Any
 
@@ -35,7 +35,7 @@ MAX_DETERMINED = 10
 MAX_MEETS = 60_000
 
 
-class Mode(Enum):
+class Mode(IntEnum):  # not Enum, whose members hash in Python code
     """How much a clause must know of what was evaluated."""
 
     PLAIN = 0
@@ -57,6 +57,11 @@ class Containers:
 
     def objects(self, goal: Goal, mode: Mode = Mode.PLAIN) -> tuple[ObjectClause, ...]:
         """Clauses whose union is what `goal` allows among objects."""
+        if "object" not in goal.types:
+            return ()
+        return self._objects.get((goal, mode), lambda: self._fold_objects(goal, mode))
+
+    def _fold_objects(self, goal: Goal, mode: Mode) -> tuple[ObjectClause, ...]:
         fold = _Fold(
             self._goals,
             mode,
@@ -68,10 +73,15 @@ class Containers:
             self._kinds,
             self._work,
         )
-        return self._objects.get((goal, mode), lambda: fold.run(goal, "object"))
+        return fold.run(goal, "object")
 
     def arrays(self, goal: Goal, mode: Mode = Mode.PLAIN) -> tuple[ArrayClause, ...]:
         """Clauses whose union is what `goal` allows among arrays."""
+        if "array" not in goal.types:
+            return ()
+        return self._arrays.get((goal, mode), lambda: self._fold_arrays(goal, mode))
+
+    def _fold_arrays(self, goal: Goal, mode: Mode) -> tuple[ArrayClause, ...]:
         fold = _Fold(
             self._goals,
             mode,
@@ -83,7 +93,7 @@ class Containers:
             self._kinds,
             self._work,
         )
-        return self._arrays.get((goal, mode), lambda: fold.run(goal, "array"))
+        return fold.run(goal, "array")
 
     def _work(self, meets: int) -> None:
         """Counts what multiplying alternatives costs, over the whole schema."""

@@ -19,6 +19,7 @@ from .containers import Containers
 from .cycles import Fixpoint
 from .goals import Goal, Goals, Literal
 from .objects import ObjectView
+from .obvious import obvious
 from .scalars import Scalars
 
 _LITERALS = {"null": NULL, "true": TRUE, "false": FALSE}
@@ -37,7 +38,9 @@ class Emptiness:
 
     def nonempty(self, goal: Goal) -> bool:
         """Whether some JSON value satisfies `goal`."""
-        return not goal.impossible and self._nonempty.get(goal, lambda: self._compute(goal))
+        if goal.impossible:
+            return False
+        return obvious(goal) or self._nonempty.get(goal, lambda: self._compute(goal))
 
     def const_node(self, value: Canonical) -> Const:
         """The node that asks for `value`."""

@@ -10,24 +10,35 @@ fixpoint (a JSON value is finite) it allows none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import get_args
 
-from ..schema.expr import AllOf, Always, AnyOf, Expr, Never, Not, Ref, Schema
+from ..schema.expr import AllOf, Always, AnyOf, Expr, JsonType, Never, Not, Ref, Schema, Types
 from .depth import Depth
 
 Literal = tuple[Expr, bool]
+EVERY_TYPE: frozenset[JsonType] = frozenset(get_args(JsonType))
+_OPENED = frozenset((AllOf, Always, AnyOf, Never, Not, Ref))
 
 
 class Goal:
-    """A conjunction of literals. Compare by identity; `number` orders goals and keys tables."""
+    """A conjunction of literals. Compare by identity; `number` orders goals and keys tables.
 
-    __slots__ = ("forms", "impossible", "literals", "number")
+    `types` are the types that its `type` keywords leave: most questions about the others need no further look.
+    """
+
+    __slots__ = ("forms", "impossible", "literals", "number", "types")
 
     def __init__(self, number: int, literals: tuple[Literal, ...], impossible: bool) -> None:
         self.number = number
         self.literals = literals
         self.impossible = impossible
         self.forms: dict[str, object] = {}  # what expansion learned, by kind of form
+        types: frozenset[JsonType] = frozenset() if impossible else EVERY_TYPE
+        for expr, sign in literals:
+            if isinstance(expr, Types):
+                types = types & expr.types if sign else types - expr.types
+        self.types = types
 
     def __repr__(self) -> str:
         return f"Goal({self.number}, {'never' if self.impossible else self.literals})"
@@ -40,22 +51,34 @@ class Goals:
         self.schema = schema
         self.depth = Depth()
         self._by_key: dict[frozenset[tuple[int, bool]], Goal] = {}
+        self._single: dict[tuple[int, bool], Goal] = {}
         self._flat: dict[tuple[int, bool], tuple[Literal, ...] | None] = {}
         self._keep: list[Expr] = []  # ids stay valid only while the nodes live
         self.never = Goal(0, (), True)
         self.always = self.of(())
         self.root = self.of([(schema.root, True)])
 
-    def of(self, literals: Iterable[Literal]) -> Goal:
+    def of(self, literals: Sequence[Literal]) -> Goal:
         """The goal that asks all of `literals`."""
+        if len(literals) != 1:
+            return self._of(literals)
+        ((expr, sign),) = literals
+        found = self._single.get((id(expr), sign))
+        if found is None:
+            found = self._single[id(expr), sign] = self._of(literals)  # flattening keeps the node alive
+        return found
+
+    def _of(self, literals: Iterable[Literal]) -> Goal:
         flat: dict[tuple[int, bool], Literal] = {}
+        signs = set()
         for literal in literals:
             parts = self._flatten(literal)
             if parts is None:
                 return self.never
-            for expr, sign in parts:
-                flat[id(expr), sign] = (expr, sign)
-        if any((node, not sign) in flat for node, sign in flat):
+            for part in parts:
+                flat[id(part[0]), part[1]] = part
+                signs.add(part[1])
+        if len(signs) > 1 and any((node, not sign) in flat for node, sign in flat):
             return self.never
         key = frozenset(flat)
         goal = self._by_key.get(key)
@@ -73,17 +96,26 @@ class Goals:
     def _flatten(self, literal: Literal) -> tuple[Literal, ...] | None:
         """The literals that `literal` means, or None if it is plainly unsatisfiable."""
         key = (id(literal[0]), literal[1])
-        if key not in self._flat:
+        try:
+            return self._flat[key]
+        except KeyError:
             self._keep.append(literal[0])
-            out: list[Literal] = []
-            self._flat[key] = tuple(out) if self._open(literal, out) else None
-        return self._flat[key]
+        out: list[Literal] = []
+        if type(literal[0]) not in _OPENED:
+            found: tuple[Literal, ...] | None = (literal,)
+        else:
+            found = tuple(out) if self._open(literal, out) else None
+        self._flat[key] = found
+        return found
 
     def _open(self, literal: Literal, out: list[Literal]) -> bool:
         # An explicit stack: schemas nest deeper than Python's. `targets` is the chain of references that led here.
         stack: list[tuple[Expr, bool, tuple[int, ...]]] = [(*literal, ())]
         while stack:
             expr, sign, targets = stack.pop()
+            if type(expr) not in _OPENED:
+                out.append((expr, sign))
+                continue
             match expr:
                 case Always() | Never():
                     if isinstance(expr, Always) is not sign:

@@ -35,6 +35,7 @@ Strings = tuple[Language, ...]
 Numbers = tuple[NumberSpec, ...]
 EVERY_NUMBER = NumberSpec()
 MAX_LISTED = 10_000
+_LITERAL_TYPES = frozenset(("null", "boolean"))
 LITERALS: frozenset[str] = frozenset({"null", "true", "false"})
 _LITERAL_OF: dict[Canonical, str] = {NULL: "null", TRUE: "true", FALSE: "false"}
 
@@ -54,10 +55,14 @@ class Scalars:
 
     def strings(self, goal: Goal) -> Strings:
         """Languages whose union is what `goal` allows among strings; () if none."""
+        if "string" not in goal.types:
+            return ()
         return self._strings.get(goal, lambda: self._fold(goal, "string", _string_atom, self.strings, _meet_strings))
 
     def numbers(self, goal: Goal) -> Numbers:
         """Specifications whose union is what `goal` allows among numbers; () if none."""
+        if "number" not in goal.types:
+            return ()
         return self._numbers.get(goal, lambda: tuple(filter(self._spells, self._fold_numbers(goal))))
 
     def _fold_numbers(self, goal: Goal) -> Numbers:
@@ -65,6 +70,8 @@ class Scalars:
 
     def literals(self, goal: Goal) -> frozenset[str]:
         """Those of "null", "true", "false" that `goal` allows."""
+        if goal.types.isdisjoint(_LITERAL_TYPES):
+            return frozenset()
         return self._literals.get(goal, lambda: self._fold_literals(goal))
 
     def _fold(

@@ -1,0 +1,62 @@
+"""The cheap positive half of emptiness: goals that one of four plain values satisfies.
+
+Most places of real schemas say little more than a type. That `null`, `""`, `0`, `[]` or `{}` is allowed there is seen
+from the keywords one by one, without making the forms of anything inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..schema.expr import (
+    Contains,
+    EachItem,
+    EachProperty,
+    ItemCount,
+    JsonType,
+    MultipleOf,
+    NumberRange,
+    PropertyCount,
+    Required,
+    StringLength,
+    Types,
+    UniqueItems,
+)
+from .goals import Goal
+
+
+def _has_zero(expr: NumberRange) -> bool:
+    low, high = expr.low, expr.high
+    above = low is None or low < 0 or (low == 0 and not expr.low_open)
+    return above and (high is None or high > 0 or (high == 0 and not expr.high_open))
+
+
+# What each keyword speaks about, and whether the plain value of that type satisfies it.
+_HOLDS: Mapping[type, tuple[JsonType, Callable[[Any], bool]]] = {
+    EachProperty: ("object", lambda expr: True),
+    Required: ("object", lambda expr: False),
+    PropertyCount: ("object", lambda expr: expr.low == 0),
+    EachItem: ("array", lambda expr: True),
+    UniqueItems: ("array", lambda expr: True),
+    Contains: ("array", lambda expr: expr.low == 0),
+    ItemCount: ("array", lambda expr: expr.low == 0),
+    MultipleOf: ("number", lambda expr: True),
+    NumberRange: ("number", _has_zero),
+    StringLength: ("string", lambda expr: expr.low == 0),
+}
+
+
+def obvious(goal: Goal) -> bool:
+    """True only if some value satisfies the goal, one that is seen without looking inside; False says nothing."""
+    types = goal.types
+    for expr, sign in goal.literals:
+        if type(expr) is Types:
+            continue
+        holds = _HOLDS.get(type(expr))
+        if holds is None or not sign:
+            return False
+        kind, test = holds
+        if kind in types and not test(expr):
+            types = types - {kind}
+    return bool(types)
