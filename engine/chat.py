@@ -252,7 +252,7 @@ class ChunkAssembler:
                 chunks.append(self._chunk(event.index, wire.Delta(content=event.text), logprobs=logprobs))
             return chunks
         self._tally.add(event)
-        chunks.append(self._chunk(event.index, wire.Delta(), finish_reason=event.reason))
+        chunks.append(self._chunk(event.index, wire.Delta(), finished=event))
         if self._tally.done and self._prepared.body.includes_usage:
             chunks.append(self._envelope([], usage=self._tally.usage()))
         return chunks
@@ -263,9 +263,12 @@ class ChunkAssembler:
         delta: wire.Delta,
         *,
         logprobs: wire.ChoiceLogprobs | None = None,
-        finish_reason: wire.FinishReason | None = None,
+        finished: Finished | None = None,
     ) -> wire.ChatCompletionChunk:
-        choice = wire.ChunkChoice(index=index, delta=delta, logprobs=logprobs, finish_reason=finish_reason)
+        reason = None if finished is None else finished.reason
+        choice = wire.ChunkChoice(index=index, delta=delta, logprobs=logprobs, finish_reason=reason)
+        if finished is not None and finished.forced_close:
+            choice = choice.model_copy(update={"forced_close": True})
         return self._envelope([choice], usage=None)
 
     def _envelope(self, choices: list[wire.ChunkChoice], *, usage: wire.Usage | None) -> wire.ChatCompletionChunk:
@@ -290,6 +293,7 @@ class CompletionAssembler:
         self._texts: list[list[str]] = [[] for _ in range(choices)]
         self._tokens: list[list[events.TokenLogprob]] = [[] for _ in range(choices)]
         self._reasons: list[wire.FinishReason] = ["stop"] * choices
+        self._closed: set[int] = set()
 
     @property
     def done(self) -> bool:
@@ -304,6 +308,8 @@ class CompletionAssembler:
             return []
         self._tally.add(event)
         self._reasons[event.index] = event.reason
+        if event.forced_close:
+            self._closed.add(event.index)
         return [self._answer()] if self._tally.done else []
 
     def _answer(self) -> wire.ChatCompletion:
@@ -314,6 +320,7 @@ class CompletionAssembler:
                 message=wire.AssistantMessage(role="assistant", content="".join(texts), refusal=None),
                 logprobs=logprobs_of(tokens) if prepared.body.logprobs else None,
                 finish_reason=reason,
+                **({"forced_close": True} if index in self._closed else {}),
             )
             for index, (texts, tokens, reason) in enumerate(zip(self._texts, self._tokens, self._reasons, strict=True))
         ]

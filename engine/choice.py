@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ..plugins.protocols import Matcher
+from ..plugins.protocols import Matcher, WayOut
 from ..samplers import SamplingParams
 from ..samplers.random import stream
 from .errors import RequestFault
@@ -26,6 +26,7 @@ class Choice:
         "cached",
         "computed",
         "done",
+        "forced_close",
         "held_ids",
         "held_logprobs",
         "index",
@@ -40,9 +41,18 @@ class Choice:
         "sequence",
         "stream",
         "text",
+        "way",
     )
 
-    def __init__(self, owner: ActiveRequest, index: int, matcher: Matcher | None, budget: int, seed: int) -> None:
+    def __init__(
+        self,
+        owner: ActiveRequest,
+        index: int,
+        matcher: Matcher | None,
+        budget: int,
+        seed: int,
+        way: WayOut | None = None,
+    ) -> None:
         self.owner = owner
         self.index = index
         self.params: SamplingParams = owner.request.params
@@ -50,6 +60,8 @@ class Choice:
         self.output: list[int] = []
         self.matcher = matcher
         self.budget = budget  # most tokens of output
+        self.way = way  # out of where the matcher stands, within the budget; None: its matcher knows none
+        self.forced_close = False
         self.stream = stream(seed, index)
         # A stop string inside a value would cut it short, and under a grammar complete output is promised.
         stops = self.params.stop_strings if matcher is None or self.params.stop_cuts_grammar else ()
@@ -76,6 +88,11 @@ class Choice:
         return len(self.prompt) + len(self.output)
 
     @property
+    def left(self) -> int:
+        """How many more tokens the budget allows."""
+        return self.budget - len(self.output)
+
+    @property
     def pending(self) -> int:
         """Tokens that are not in the cache yet; 1 while decoding."""
         return self.length - self.computed
@@ -98,12 +115,18 @@ class ActiveRequest:
     """A request inside the engine: its choices, and the way back to whoever asked."""
 
     def __init__(
-        self, request: GenerationRequest, on_event: OnEvent, matchers: Sequence[Matcher | None], budget: int, seed: int
+        self,
+        request: GenerationRequest,
+        on_event: OnEvent,
+        matchers: Sequence[Matcher | None],
+        budget: int,
+        seed: int,
+        way: WayOut | None = None,
     ) -> None:
         self.request = request
         self.arrived = time.monotonic()
         self._on_event: OnEvent | None = on_event
-        self.choices = tuple(Choice(self, i, matcher, budget, seed) for i, matcher in enumerate(matchers))
+        self.choices = tuple(Choice(self, i, matcher, budget, seed, way) for i, matcher in enumerate(matchers))
         for choice in self.choices[1:]:
             choice.leader = self.choices[0]
 

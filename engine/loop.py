@@ -10,9 +10,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..samplers import EmptyMaskError, Fault, RowLogprobs, SamplerChain
+from ..samplers import EmptyMaskError, Fault, Logits, RowLogprobs, SamplerChain, logprobs
 from .choice import ActiveRequest, Choice
 from .errors import EngineError, GrammarFault, ModelFault, PluginFault, RequestFault
+from .guide import advance
 from .masking import Masks
 from .request import Event, Failed, Finished, FinishReason, TextDelta, TokenLogprob, TopLogprob, Usage
 from .scheduler import BatchScheduler, ChoiceTooBig, Work
@@ -140,30 +141,34 @@ class Loop:
                 self._fail(choice.owner, _as_error(fault))
                 continue
             try:
-                self._commit(choice, int(outcome.tokens[i]), outcome.logprobs.get(i))
+                self._commit(choice, int(outcome.tokens[i]), outcome.logprobs.get(i), outcome.raw.get(i))
             except Exception as error:
                 self._fail(choice.owner, error if isinstance(error, EngineError) else _unexpected(error))
 
-    def _commit(self, choice: Choice, token: int, logprob: RowLogprobs | None) -> None:
-        """The token is the choice's next one."""
+    def _commit(self, choice: Choice, drawn: int, logprob: RowLogprobs | None, raw: Logits | None) -> None:
+        """The token was drawn as the choice's next one. `raw`: the logits behind `logprob`."""
+        token = drawn
         choice.sampled += 1
         if token in self._ends and (choice.matcher is not None or not choice.params.ignore_eos):
             # Under a grammar the mask has the end token only where the text is complete.
             self._finish(choice, "stop")
             return
         if choice.matcher is not None:
-            _advance(choice, token)
+            token = advance(choice, token)
         choice.output.append(token)
         choice.held_ids.append(token)
         if logprob is not None:
+            if token != drawn and raw is not None:
+                logprob = logprobs(raw, token, choice.params.top_logprobs)
             choice.held_logprobs.append(self._describe(token, logprob))
         text = choice.text.push(self._tokenizer.bytes_of(token))
         if isinstance(text, StopMatch):
             self._finish(choice, "stop", text=text.text, stop=text.stop)
         elif choice.matcher is not None and self._masks.complete(choice):
             self._finish(choice, "stop", text=text + choice.text.flush())
-        elif len(choice.output) >= choice.budget:
-            self._finish(choice, "length", text=text + choice.text.flush())
+        elif choice.left <= 0:
+            choice.forced_close = choice.matcher is not None and choice.matcher.is_accepting()
+            self._finish(choice, "stop" if choice.forced_close else "length", text=text + choice.text.flush())
         elif text:
             self._emit(choice, text)
 
@@ -173,11 +178,12 @@ class Loop:
             text = choice.text.flush()
         self._leave(choice, keep=True)
         owner = choice.owner
+        self.counters.forced_closes += choice.forced_close
         try:
             if text or choice.held_ids:
                 self._emit(choice, text)
             usage = Usage(len(choice.prompt), choice.sampled, choice.cached)
-            owner.emit(Finished(choice.index, reason, usage, stop))
+            owner.emit(Finished(choice.index, reason, usage, stop, choice.forced_close))
         except RequestFault as error:
             self._fail(owner, error)
         if owner.done and self._requests.pop(owner.request.id, None) is not None:
@@ -231,17 +237,6 @@ class Loop:
     def _spell(self, token: int) -> tuple[str, bytes]:
         data = self._tokenizer.bytes_of(token)
         return (data.decode("utf-8", "replace"), data) if data else (self._tokenizer.name(token), data)
-
-
-def _advance(choice: Choice, token: int) -> None:
-    """Tell the matcher. Raises GrammarFault if it does not take what its own mask allowed, or raises itself."""
-    assert choice.matcher is not None
-    try:
-        taken = choice.matcher.accept(token)
-    except Exception as error:
-        raise GrammarFault(f"the grammar's matcher raised {type(error).__name__}: {error}") from error
-    if not taken:
-        raise GrammarFault(f"the grammar's matcher refused token {token}, which its mask allowed")
 
 
 def _as_error(fault: Fault) -> EngineError:

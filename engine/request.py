@@ -94,13 +94,15 @@ class Finished:
     """A choice is done; nothing follows for its index.
 
     `reason`: "stop" (end token, stop string, or the grammar is complete), "length" (max_tokens or the context's end),
-    "cancelled". `stop` is the stop string that was met.
+    "cancelled". `stop` is the stop string that was met. `forced_close`: the budget was about to end, so tokens were
+    chosen that complete the text in time; without that it would have gone on.
     """
 
     index: int
     reason: FinishReason
     usage: Usage
     stop: str | None = None
+    forced_close: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,9 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 from ..plugins import Plugins
-from ..plugins.protocols import CompiledGrammar, KVCache, MaskFiller, Matcher
+from ..plugins.protocols import CompiledGrammar, GuidedMatcher, KVCache, MaskFiller, Matcher, WayOut
 from ..samplers import SamplerChain
 from ..samplers.random import fresh_seed
 from .choice import ActiveRequest
@@ -69,7 +68,6 @@ class EngineService:
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._open: set[str] = set()
-        self._shortest: WeakKeyDictionary[CompiledGrammar, int] = WeakKeyDictionary()
         self._closed = False
         self._loop, self._scheduler = _build(self.config, parts, self._ended)
         self._free_pages = parts.cache.free_pages
@@ -129,10 +127,9 @@ class EngineService:
         budget = self._check(request)
         params = request.params
         matchers = [_matcher(request.grammar) for _ in range(params.n)]
-        if request.grammar is not None and matchers[0] is not None and params.max_tokens is not None:
-            self._check_shortest(request.grammar, matchers[0], params.max_tokens)
+        way = None if matchers[0] is None else _way_out(matchers[0], budget, params.max_tokens)
         seed = fresh_seed() if params.seed is None else params.seed
-        active = ActiveRequest(request, on_event, matchers, budget, seed)
+        active = ActiveRequest(request, on_event, matchers, budget, seed, way)
         with self._lock:
             if self._closed:
                 raise ClosedError("the engine is closed")
@@ -202,25 +199,6 @@ class EngineService:
             )
         return asked or limit - prompt
 
-    def _check_shortest(self, grammar: CompiledGrammar, matcher: Matcher, budget: int) -> None:
-        """Refuse at once what could only end cut off. Grammars that do not know their distance are not refused."""
-        distance = getattr(matcher, "distance", None)
-        if distance is None:
-            return
-        # A grammar of a plugin may not be hashable; the compiler's own are, and finding their distance takes a while.
-        native = isinstance(matcher, self._parts.native_matcher)
-        shortest = self._shortest.get(grammar) if native else None
-        if shortest is None:
-            shortest = int(distance())
-            if native:
-                self._shortest[grammar] = shortest
-        if shortest > budget:
-            raise RequestError(
-                f"max_tokens is {budget}, and the shortest text that the grammar allows takes {shortest}",
-                param="max_tokens",
-                remedy=f"give at least {shortest}",
-            )
-
     def _ended(self, request_id: str) -> None:
         with self._lock:
             self._open.discard(request_id)
@@ -272,6 +250,28 @@ class EngineService:
 
 def _matcher(grammar: CompiledGrammar | None) -> Matcher | None:
     return None if grammar is None else grammar.matcher()
+
+
+def _way_out(matcher: Matcher, budget: int, asked: int | None) -> WayOut | None:
+    """The way out at the start; None for matchers that know none. Refuses at once what could only end cut off."""
+    if isinstance(matcher, GuidedMatcher):
+        way = matcher.way_out()
+        shortest = None if way.fits(budget) else len(way.tokens or ())
+    else:
+        way = None
+        distance = getattr(matcher, "distance", None)
+        shortest = None if distance is None or (least := int(distance())) <= budget else least
+    if shortest is None:
+        return way
+    needed = f"and the shortest text that the grammar allows takes {shortest}"
+    if asked is None:
+        raise ContextLengthError(
+            f"the context has room for {budget} tokens of output, {needed}",
+            limit=budget,
+            param="prompt",
+            remedy="shorten it",
+        )
+    raise RequestError(f"max_tokens is {asked}, {needed}", param="max_tokens", remedy=f"give at least {shortest}")
 
 
 def _build(config: EngineConfig, parts: Parts, ended: Callable[[str], None]) -> tuple[Loop, BatchScheduler]:

@@ -10,7 +10,7 @@ class Counters:
     """Running totals of a loop; times in seconds of wall clock.
 
     `decoded_tokens` were computed one by one, after a prompt; `prefilled_tokens` in chunks, what a preemption made
-    necessary again among them.
+    necessary again among them. `forced_closes`: choices that were completed because their budget was about to end.
     """
 
     requests: int = 0
@@ -18,6 +18,7 @@ class Counters:
     steps: int = 0
     prefilled_tokens: int = 0
     decoded_tokens: int = 0
+    forced_closes: int = 0
     mask_seconds: float = 0.0
     model_seconds: float = 0.0
     sample_seconds: float = 0.0
@@ -32,6 +33,7 @@ class Stats:
     steps: int
     prefilled_tokens: int
     decoded_tokens: int
+    forced_closes: int
     mask_seconds: float
     model_seconds: float
     sample_seconds: float

@@ -17,6 +17,7 @@ __all__ = [
     "CompiledGrammar",
     "Compiler",
     "GrammarFrontend",
+    "GuidedMatcher",
     "Job",
     "KVCache",
     "KVManager",
@@ -29,6 +30,7 @@ __all__ = [
     "Row",
     "Sampler",
     "Scheduler",
+    "WayOut",
 ]
 
 
@@ -46,6 +48,53 @@ class Matcher(Protocol):
 
     def is_accepting(self) -> bool:
         """True if the text so far is complete."""
+        ...
+
+
+class WayOut(Protocol):
+    """A way from a place in a text to where it may end."""
+
+    @property
+    def data(self) -> bytes:
+        """The text of the way."""
+        ...
+
+    @property
+    def tokens(self) -> Sequence[int] | None:
+        """The fewest tokens that spell it."""
+        ...
+
+    def fits(self, count: int, /) -> bool:
+        """Whether `count` tokens suffice."""
+        ...
+
+    def after(self, start: int, /) -> Any:
+        """The way, a WayOut, without its first `start` bytes."""
+        ...
+
+    def step(self) -> tuple[int, Any]:
+        """The first token, and the way without it, a WayOut of one token less."""
+        ...
+
+
+@runtime_checkable
+class GuidedMatcher(Protocol):
+    """A Matcher that knows its ways out, as the engine's own do. Only under these is output always complete."""
+
+    def rollback(self, count: int, /) -> None:
+        """Take back the last `count` accepted tokens."""
+        ...
+
+    def forced(self) -> bytes:
+        """The bytes that every continuation begins with; b"" where there is a choice."""
+        ...
+
+    def way_out(self) -> WayOut:
+        """A shortest way, or nearly. Raises where there is none that can be spelled or found."""
+        ...
+
+    def way_home(self, way: Any, count: int, /) -> WayOut | None:
+        """A way of at most `count` tokens, None if none is known; `way` is one from before the last accepted token."""
         ...
 
 

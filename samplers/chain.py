@@ -41,10 +41,13 @@ class Fault:
 
 @dataclass(slots=True)
 class Outcome:
-    """`tokens` int64 [B], -1 where `faults` holds the row; `logprobs` by row, for those that asked."""
+    """`tokens` int64 [B], -1 where `faults` holds the row; `logprobs` by row, for those that asked, and for these also
+    `raw`, the model's logits, float32 [V].
+    """
 
     tokens: NDArray[np.int64]
     logprobs: dict[int, RowLogprobs] = field(default_factory=dict)
+    raw: dict[int, Logits] = field(default_factory=dict)
     faults: dict[int, Fault] = field(default_factory=dict)
 
 
@@ -94,7 +97,7 @@ class SamplerChain:
         allowed. Nothing a processor or sampler does can select a token that its mask forbids.
         """
         outcome = Outcome(np.full(len(rows), -1, np.int64))
-        raw = {i: logits[i].copy() for i, row in enumerate(rows) if row.params.logprobs}
+        outcome.raw = {i: logits[i].copy() for i, row in enumerate(rows) if row.params.logprobs}
         for i in np.flatnonzero(~np.isfinite(logits.max(axis=1))).tolist():
             _fail(outcome, logits, i, Fault(None, BadLogitsError("the model's logits hold NaN or infinity")))
         active = [self._active[row] for row in rows]
@@ -107,8 +110,8 @@ class SamplerChain:
             bits.apply(logits, masks)
         self._draw(logits, rows, active, outcome)
         for i, row in enumerate(rows):
-            if i in raw and i not in outcome.faults:
-                outcome.logprobs[i] = logprobs(raw[i], int(outcome.tokens[i]), row.params.top_logprobs)
+            if i in outcome.raw and i not in outcome.faults:
+                outcome.logprobs[i] = logprobs(outcome.raw[i], int(outcome.tokens[i]), row.params.top_logprobs)
         return outcome
 
     def _phase(

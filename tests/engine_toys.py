@@ -164,6 +164,7 @@ class Inbox:
 
     def __init__(self, n: int = 1) -> None:
         self.events: list[Event] = []
+        self.n = n
         self._left = n
         self._over = threading.Event()
 

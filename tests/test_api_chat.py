@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from slipcast.engine import AsyncEngine, ConfigError, Engine, GrammarFault, RequestError
 from slipcast.engine.api.errors import ModelNotFoundError
 from slipcast.engine.chat import schema_of
-from slipcast.engine.request import Event, Failed, GenerationRequest, TextDelta
+from slipcast.engine.request import Event, Failed, Finished, GenerationRequest, TextDelta, Usage
 from slipcast.samplers import SamplingError
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -334,3 +334,17 @@ def test_many_requests_at_once_keep_their_answers_apart(service: FakeService) ->
         return [answer.choices[0].message.content or "" for answer in answers]
 
     assert asyncio.run(run()) == [str(i) for i in range(50)]
+
+
+def test_a_forced_close_is_told_and_nothing_else(service: FakeService, engine: Engine) -> None:
+    def script(request: GenerationRequest) -> Iterator[Event]:
+        for index in range(2):
+            yield TextDelta(index, "{}")
+            yield Finished(index, "stop", Usage(1, 1), forced_close=index == 1)
+
+    service.script = script
+    answer = engine.chat.completions.create(messages=HELLO, n=2)
+    assert [choice.forced_close for choice in answer.choices] == [None, True]
+    assert answer.dump().count("forced_close") == 1 and answer.choices[1].finish_reason == "stop"
+    chunks = list(engine.chat.completions.create(messages=HELLO, n=2, stream=True))
+    assert [chunk.dump().count('"forced_close":true') for chunk in chunks] == [0] * (len(chunks) - 1) + [1]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import jsonschema
 import pytest
+from engine_schemas import random_schema
 from engine_toys import Inbox, run
 from slipcast.engine.config import EngineConfig
 from slipcast.engine.errors import DownloadError, PluginFault, RequestError
@@ -306,3 +307,23 @@ def test_two_hundred_constrained_completions_are_valid(service, parts):
             finished += 1
             jsonschema.validate(json.loads(inbox.text()), schema)
     assert len(SCHEMAS) == 20 and finished > 150
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0, 2.0])
+def test_any_budget_gives_complete_and_valid_output(service, parts, temperature):
+    rng = random.Random(int(temperature))
+    schemas = [rng.choice([rng.choice(SCHEMAS), random_schema(rng)]) for _ in range(16)]
+    closed, jobs = 0, []
+    for schema in schemas:
+        shortest = parts.compiler.json_schema(schema).matcher().distance()
+        limit = max(1, shortest + rng.choice([0, 1, 3, 10, 30]))
+        r = ask(parts, "JSON, please.", schema, temperature=temperature, max_tokens=limit, seed=1)
+        jobs.append((schema, r, Inbox()))
+    for _, r, inbox in jobs:
+        service.submit(r, inbox)
+    for schema, r, inbox in jobs:
+        done = inbox.wait(120).finished()
+        assert done.reason == "stop" and len(inbox.tokens()) <= r.params.max_tokens
+        jsonschema.validate(json.loads(inbox.text()), schema)
+        closed += done.forced_close
+    assert closed > 3

@@ -282,12 +282,15 @@ class AssistantMessage(WireResponse):
 
 
 class Choice(WireResponse):
-    """One of the `n` answers."""
+    """One of the `n` answers. `forced_close`, true or not there: the answer was about to reach its token limit, and was
+    completed in time; it would have gone on. An extension of this engine.
+    """
 
     index: int
     message: AssistantMessage
     logprobs: ChoiceLogprobs | None
     finish_reason: FinishReason
+    forced_close: bool | None = None
 
 
 class ChatCompletion(WireResponse):
@@ -311,12 +314,13 @@ class Delta(WireResponse):
 
 
 class ChunkChoice(WireResponse):
-    """The part of a chunk that belongs to one of the `n` answers."""
+    """The part of a chunk that belongs to one of the `n` answers. `forced_close` as in `Choice`, in the last chunk."""
 
     index: int
     delta: Delta
     logprobs: ChoiceLogprobs | None
     finish_reason: FinishReason | None
+    forced_close: bool | None = None
 
 
 class ChatCompletionChunk(WireResponse):

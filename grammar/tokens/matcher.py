@@ -10,15 +10,17 @@ import numpy.typing as npt
 
 from ..automaton.stepper import Configuration
 from ..automaton.tables import Tables
-from ..errors import MatcherError
+from ..errors import GrammarError, MatcherError
 from .masks import Masks
 from .rows import NONE
 from .states import State, States
 from .vocabulary import Vocabulary
+from .ways import Way, trace
 
 DEFAULT_BUDGET: Final = 64 << 20
 """Bytes for dense mask rows, and as many for states with their sparse masks."""
 FORCED_LIMIT: Final = 4096
+MOST_TRIED: Final = 256
 
 MaskRow = npt.NDArray[np.int32] | npt.NDArray[np.uint32]
 
@@ -178,24 +180,74 @@ class Matcher:
 
     def forced(self) -> bytes:
         """The bytes that every continuation begins with; b"" where there is a choice, the end included."""
-        if self.is_terminated():
-            return b""
+        state = self._state
+        if state.forced is None:
+            if self.is_terminated():
+                return b""
+            with self.level._lock:
+                state.forced = self.level._states.stepper.forced(state.configuration, FORCED_LIMIT)
+        return state.forced
+
+    def way_out(self) -> Way:
+        """A shortest way, or nearly, to where the text may end; remembered for the state.
+
+        Raises BudgetError where it is absurdly long, MatcherError if the vocabulary cannot spell it.
+        """
+        state = self._state
+        if state.way is None:
+            if self.is_terminated() or self.is_accepting():
+                state.way = Way(b"", (state.configuration,), self.level.vocabulary)
+            else:
+                with self.level._lock:
+                    state.way = self._spelled_way(state.configuration)
+        return state.way
+
+    def _spelled_way(self, at: Configuration) -> Way:
+        """A way out that the vocabulary spells. The shortest text may hold bytes that are no tokens, as the last of a
+        character of which the first is one; then it is sought beyond each of the next tokens.
+        """
+        level = self.level
+        stepper, vocabulary = level._states.stepper, level.vocabulary
+        data = self._automaton.completion(at)
+        way = trace(at, data, level.tables, stepper, vocabulary)
+        if way is not None and way.tokens is not None:
+            return way
+        row = np.zeros(vocabulary.words, np.int32)
+        level._states.write_mask(level._states.at(at), row)
+        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        for token in allowed[:MOST_TRIED].tolist():
+            first = vocabulary.tokens[token]
+            end = None if first is None else stepper.run(at, first)
+            if first is not None and end is not None:
+                way = trace(at, first + self._automaton.completion(end), level.tables, stepper, vocabulary)
+                if way is not None and way.tokens is not None:
+                    return way
+        raise MatcherError(f"no tokens of the vocabulary spell the way out {data!r}")
+
+    def way_home(self, way: Way, count: int) -> Way | None:
+        """A way out of at most `count` tokens, None if none is known: from `way`, one from before the last tokens.
+
+        What it says depends on the text and on `way` only, not on what other matchers have asked.
+        """
+        state = self._state
+        if self.is_accepting():
+            return Way(b"", (state.configuration,), self.level.vocabulary)
         with self.level._lock:
-            return self.level._states.stepper.forced(self._state.configuration, FORCED_LIMIT)
+            joined = way.joined(state.configuration, self.level.tables, self.level._states.stepper)
+        if joined is not None and joined.fits(count):
+            return joined
+        try:
+            fresh = self.way_out()
+        except (GrammarError, MatcherError):  # too long, too hard to find, or nothing spells it
+            return None
+        return fresh if fresh.fits(count) else None
 
     def closing(self) -> tuple[int, ...]:
         """Tokens of a shortest way to where the text may end: accepted in this order they all are taken.
 
-        Raises MatcherError if the vocabulary cannot spell it.
+        Raises as `way_out`.
         """
-        if self.is_terminated() or self.is_accepting():
-            return ()
-        with self.level._lock:
-            data = self._automaton.completion(self._state.configuration)
-        tokens = self.level.vocabulary.tokenize(data)
-        if tokens is None:
-            raise MatcherError(f"no tokens of the vocabulary spell the way out {data!r}")
-        return tuple(tokens)
+        return self.way_out().tokens or ()
 
     def distance(self) -> int:
         """How many tokens suffice to reach a place where the text may end: the length of `closing()`.

@@ -13,6 +13,7 @@ from .masks import Masks, Position
 from .rows import EMPTY
 from .steps import Stepper
 from .vocabulary import Vocabulary
+from .ways import Way
 
 BYTES_PER_STATE: Final = 1600
 SUCCESSORS_PER_STATE: Final = 6
@@ -25,9 +26,11 @@ class State:
     successors  token -> state, for tokens accepted here before
     accepting   whether the text may end here; None: not asked yet
     extra       of the position's dependent tokens those that this text allows; None: not asked yet
+    forced      the bytes that every continuation begins with; None: not asked yet
+    way         a shortest way out; None: not asked yet
     """
 
-    __slots__ = ("accepting", "extra", "position", "successors", "texts")
+    __slots__ = ("accepting", "extra", "forced", "position", "successors", "texts", "way")
 
     def __init__(self, position: Position, texts: tuple[bytes, ...]) -> None:
         self.position = position
@@ -35,6 +38,8 @@ class State:
         self.successors: dict[int, State] = {}
         self.accepting: bool | None = None
         self.extra: npt.NDArray[np.int64] | None = None
+        self.forced: bytes | None = None
+        self.way: Way | None = None
 
     @property
     def configuration(self) -> Configuration:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -100,6 +101,19 @@ class Vocabulary:
 
     def __repr__(self) -> str:
         return f"Vocabulary(size={self.size}, eos_ids={list(self.eos_ids)})"
+
+    @cached_property
+    def single_bytes(self) -> frozenset[int]:
+        """The bytes that are tokens: a text of these takes at most as many tokens as it has bytes."""
+        return frozenset(token[0] for token in self.tokens if token is not None and len(token) == 1)
+
+    def continued(self, data: bytes) -> bool:
+        """Whether some token begins with `data` and goes on."""
+        tries = self.tries
+        node = int(tries.roots[MAIN][data[0]]) if data else 0
+        for byte in data[1:]:
+            node = _child(tries.nodes, node, byte) if node else 0
+        return bool(node) and int(tries.nodes[node]) >> END_SHIFT > node + 1
 
     def tokenize(self, data: bytes) -> list[int] | None:
         """The fewest tokens that spell `data`, not the tokenizer's own choice; None if no tokens do."""

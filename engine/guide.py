@@ -1,0 +1,39 @@
+"""Leading a constrained choice home: within its budget its text is always complete.
+
+A way out is known before every token. A drawn token counts only if a way out is left that fits what remains of the
+budget; otherwise the first token of the known way is taken instead, after which the known way is one token shorter.
+So from a budget that allows any text at all, the end is always reached.
+"""
+
+from __future__ import annotations
+
+from ..plugins.protocols import GuidedMatcher
+from .choice import Choice
+from .errors import GrammarFault
+
+
+def advance(choice: Choice, token: int) -> int:
+    """Tell the choice's matcher; the token that was taken, `token` or one that leads home in time.
+
+    Raises GrammarFault if the matcher does not take what its own mask allowed, or raises itself.
+    """
+    matcher, way = choice.matcher, choice.way
+    assert matcher is not None
+    try:
+        if not matcher.accept(token):
+            raise GrammarFault(f"the grammar's matcher refused token {token}, which its mask allowed")
+        if way is None or not isinstance(matcher, GuidedMatcher):
+            return token
+        home = matcher.way_home(way, choice.left - 1)
+        if home is None:
+            matcher.rollback(1)
+            token, home = way.step()
+            if not matcher.accept(token):
+                raise GrammarFault(f"the grammar's matcher refused token {token} of its own way out")
+            choice.forced_close = True
+        choice.way = home
+    except GrammarFault:
+        raise
+    except Exception as error:
+        raise GrammarFault(f"the grammar's matcher raised {type(error).__name__}: {error}") from error
+    return token

@@ -1,0 +1,82 @@
+"""Ways out: each is taken by the matcher, and following the last one never takes longer than it said."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from engine_schemas import random_schema
+from slipcast.grammar import GrammarCompiler, Vocabulary
+from slipcast.grammar.errors import MatcherError
+
+BYTES: list[bytes | None] = [bytes((byte,)) for byte in range(256)]
+EOS = 256
+COMPILER = GrammarCompiler(Vocabulary([*BYTES, None, b'{"', b'":', b'","', b"ab", b"true"], [EOS]))
+
+
+def walk(rng: random.Random, text: str) -> list[int]:
+    """`text` in random tokens."""
+    data, tokens, position = text.encode(), [], 0
+    names = {token: i for i, token in enumerate(COMPILER.vocabulary.tokens) if token}
+    while position < len(data):
+        length = rng.choice([n for n in (1, 2, 3, 4) if data[position : position + n] in names])
+        tokens.append(names[data[position : position + length]])
+        position += length
+    return tokens
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_ways_lead_out_from_every_place_of_a_text(seed: int) -> None:
+    rng = random.Random(seed)
+    grammar = COMPILER.json_schema(random_schema(rng))
+    matcher = grammar.matcher()
+    way = matcher.way_out()
+    for token in walk(rng, grammar.sample(seed)):
+        before, count = matcher.fork(), len(way.tokens or ())
+        assert matcher.accept(token)
+        known = matcher.way_home(way, 10_000)
+        assert known is not None
+        fork = matcher.fork()
+        assert all(fork.accept(taken) for taken in known.tokens or ()) and fork.is_accepting()
+        length = len(known.tokens or ())
+        assert known.fits(length) and not known.fits(length - 1)
+        if length:
+            tight = matcher.way_home(way, length - 1)
+            assert tight is None or len(tight.tokens or ()) < length
+        if count:
+            first, rest = way.step()
+            assert before.accept(first) and len(rest.tokens or ()) == count - 1
+        way = known
+    assert matcher.is_accepting() and matcher.way_home(way, 0) is not None
+
+
+def test_recorded_text_is_minded() -> None:
+    # After [1 the way "]" would give the item 1 again; only the text that was recorded tells.
+    grammar = COMPILER.json_schema(
+        {"type": "array", "items": {"enum": [1, 11]}, "uniqueItems": True, "minItems": 2}, whitespace="compact"
+    )
+    matcher = grammar.matcher()
+    way = matcher.way_out()
+    for byte in b"[11":
+        assert matcher.accept(byte)
+        home = matcher.way_home(way, 100)
+        assert home is not None
+        way = home
+    assert grammar.accepts(b"[11" + way.data)
+
+
+def test_bytes_that_are_no_tokens_are_gone_round() -> None:
+    # The shortest way out of half a character is another half that this vocabulary does not have.
+    pieces: list[bytes | None] = [b'"', b"\xe2\x82", b"\xac", None]
+    matcher = GrammarCompiler(Vocabulary(pieces, [3])).json_schema({"type": "string"}).matcher()
+    assert matcher.accept(0) and matcher.accept(1)
+    assert matcher.closing() == (2, 0)
+
+
+def test_a_vocabulary_that_cannot_spell_any_way_out_says_so() -> None:
+    matcher = GrammarCompiler(Vocabulary([b'"', b"\xe2\x82", None], [2])).json_schema({"type": "string"}).matcher()
+    way = matcher.way_out()
+    assert matcher.accept(0) and matcher.accept(1)
+    with pytest.raises(MatcherError, match="no tokens of the vocabulary"):
+        matcher.way_out()
+    assert matcher.way_home(way, 100) is None
