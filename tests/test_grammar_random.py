@@ -1,4 +1,4 @@
-"""Random schemas: the compiled grammar accepts what `jsonschema` accepts, never dead-ends, and its samples are valid."""
+"""Random schemas: the grammar accepts what `jsonschema` accepts, has no dead end, and its samples are valid."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_grammar_agrees_with_jsonschema(dialect: str) -> None:
             return
         assert [grammar.accepts(text) for text in TEXTS] == expected
         ordered = compiler.json_schema(schema, dialect=dialect)
-        for grammar in (grammar, ordered):
-            for text in (grammar.shortest.decode(), *(grammar.sample(seed + i) for i in range(3))):
-                assert grammar.accepts(text), text
+        for chosen in (grammar, ordered):
+            for text in (chosen.shortest.decode(), *(chosen.sample(seed + i) for i in range(3))):
+                assert chosen.accepts(text), text
                 assert validator.is_valid(json.loads(text)), text
 
     agree()

@@ -2,49 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from pathlib import Path
-
 import pytest
-import referencing
-from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
+from official_suite import SPECIFICATIONS, files, groups, needs_suite, remotes
 from schema_oracle import allowed
 from slipcast.grammar.schema import read
 
-SUITE = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "json-schema-test-suite"
-SPECIFICATIONS = {
-    "draft2020-12": DRAFT202012,
-    "draft2019-09": DRAFT201909,
-    "draft7": DRAFT7,
-    "draft6": DRAFT6,
-    "draft4": DRAFT4,
-}
 TOTALS = {"draft2020-12": 1299, "draft2019-09": 1259, "draft7": 927, "draft6": 839, "draft4": 618}
 
-pytestmark = pytest.mark.skipif(not SUITE.exists(), reason="the official suite is not beside the repository")
-
-
-@cache
-def remotes(draft: str) -> referencing.Registry:
-    """The suite's remote documents as `http://localhost:1234/...`, those without `$schema` read by `draft`."""
-    folder, registry = SUITE / "remotes", referencing.Registry()
-    for path in sorted(folder.rglob("*.json")):
-        relative = path.relative_to(folder)
-        if relative.parts[0] in SPECIFICATIONS and relative.parts[0] != draft and draft in ("draft4", "draft6"):
-            continue
-        specification = SPECIFICATIONS.get(relative.parts[0], SPECIFICATIONS[draft])
-        contents = json.loads(path.read_text(encoding="utf-8"))
-        resource = referencing.Resource.from_contents(contents, default_specification=specification)
-        registry = registry.with_resource(f"http://localhost:1234/{relative.as_posix()}", resource)
-    return registry
+pytestmark = needs_suite
 
 
 def cases(draft: str, folder: str = "") -> list:
     return [
         pytest.param(draft, group, id=f"{draft}/{folder}{path.stem}:{index}")
-        for path in sorted((SUITE / "tests" / draft / folder).glob("*.json"))
-        for index, group in enumerate(json.loads(path.read_text(encoding="utf-8")))
+        for path in files(draft, folder)
+        for index, group in enumerate(groups(path))
     ]
 
 

@@ -1,1 +1,1 @@
-"""The byte automaton of a JSON Schema: lexemes are rows (`lexemes`), the stack is frames (`frames`), both in `tables`."""
+"""The byte automaton of a JSON Schema: lexemes are rows (`lexemes`), the stack is frames, both in `tables`."""

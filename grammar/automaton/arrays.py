@@ -7,15 +7,15 @@ from collections.abc import Hashable
 from ..algebra import ArrayProgress, ArrayView, Goal, bits
 from ..schema.values import Canonical, canonical, parse_json
 from .codes import ARRAY_CLOSE, ITEM_NEXT
-from .frames import Builder, Position, Step, Texts
-from .tables import DEPENDS, Depends
+from .frames import Builder, FrameHandler, Position, Step, Texts
+from .tables import DEPENDS
 from .values import Containers, ValueHandler, value_frame
 
 Alternative = tuple[ArrayView, ArrayProgress, int]  # view, its progress, tags
 Seen = tuple[Canonical, ...] | None  # items so far, where they matter; None: the last is not known (masks only)
 
 
-class ArrayHandler:
+class ArrayHandler(FrameHandler):
     """Some alternatives of an array after an item. `value` is the value that the array is."""
 
     __slots__ = ("_containers", "alternatives", "builder", "seen", "value")
@@ -38,14 +38,6 @@ class ArrayHandler:
         handler = cls(alternatives, value, (), containers)
         item = handler.item(first=True)
         return item if item is not None else handler.frame()
-
-    def fill(self, frame: int, label: int) -> Step:
-        return self._step(label, None)
-
-    def resolve(self, frame: int, label: int, texts: Texts) -> tuple[int, int] | None:
-        answer = self._step(label, texts)
-        assert not isinstance(answer, Depends)
-        return answer
 
     def closing_tags(self) -> int:
         """The alternatives that may end here."""
@@ -99,7 +91,7 @@ class ArrayHandler:
     def _identity(self) -> Hashable:
         return tuple((id(view), progress, tags) for view, progress, tags in self.alternatives)
 
-    def _step(self, label: int, texts: Texts | None) -> Step:
+    def step(self, label: int, texts: Texts | None) -> Step:
         if label == ITEM_NEXT:
             return self.item(first=False)
         if label == ARRAY_CLOSE:

@@ -13,6 +13,7 @@ with this label, what is next? They are asked once per situation; the tables rem
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -93,6 +94,24 @@ class Shape:
         self.alphabet = symbols
         self.views = views
         self.start = start  # (view, tags)
+
+
+class FrameHandler(ABC):
+    """What the tables ask of a frame, by way of one question: a lexeme ended with this label, what is next?"""
+
+    __slots__ = ()
+
+    def fill(self, frame: int, label: int) -> Step:
+        return self.step(label, None)
+
+    def resolve(self, frame: int, label: int, texts: Texts) -> tuple[int, int] | None:
+        answer = self.step(label, texts)
+        assert not isinstance(answer, Depends)
+        return answer
+
+    @abstractmethod
+    def step(self, label: int, texts: Texts | None) -> Step:
+        """(row, frame) after a lexeme that ended with `label`; `texts` are None where only a mask is asked for."""
 
 
 class After(Protocol):

@@ -7,15 +7,15 @@ from collections.abc import Hashable
 
 from ..algebra import Goal, Progress, bits
 from .codes import OBJECT_CLOSE
-from .frames import Builder, Shape, Step, Texts
-from .tables import DEPENDS, Depends
+from .frames import Builder, FrameHandler, Shape, Step, Texts
+from .tables import DEPENDS
 from .values import Containers, ValueHandler, value_frame
 
 Alternative = tuple[int, Progress, int]  # view, its progress, tags
 Used = tuple[str, ...] | None  # undeclared keys of the object; None: one of them is not known (masks only)
 
 
-class ObjectHandler:
+class ObjectHandler(FrameHandler):
     """Some alternatives of an object, each as far as it has come. `value` is the value that the object is."""
 
     __slots__ = ("_containers", "alternatives", "builder", "lexeme", "shape", "used", "value")
@@ -45,14 +45,6 @@ class ObjectHandler:
         if not alternatives:
             return None
         return cls._frame(value.builder, shape, alternatives, value, (), containers, first=True)
-
-    def fill(self, frame: int, label: int) -> Step:
-        return self._step(label, None)
-
-    def resolve(self, frame: int, label: int, texts: Texts) -> tuple[int, int] | None:
-        answer = self._step(label, texts)
-        assert not isinstance(answer, Depends)
-        return answer
 
     def closing_tags(self) -> int:
         """The alternatives that may end here."""
@@ -87,7 +79,7 @@ class ObjectHandler:
         after = _AfterProperty(self, tuple(tuple(dict.fromkeys(group)) for group in groups), used)
         return value_frame(self.builder, self.builder.position(parts), after, self._containers)
 
-    def _step(self, label: int, texts: Texts | None) -> Step:
+    def step(self, label: int, texts: Texts | None) -> Step:
         if label == OBJECT_CLOSE:
             return self.value.end(self.closing_tags(), texts)
         symbol = self.builder.symbol_of(self.shape, self.lexeme, label)

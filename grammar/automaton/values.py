@@ -6,16 +6,15 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from .codes import ARRAY_CLOSE, ARRAY_OPEN, OBJECT_OPEN
-from .frames import After, Builder, Position, Step, Texts
+from .frames import After, Builder, FrameHandler, Position, Step, Texts
 from .specs import ValueStart
-from .tables import Depends
 
 if TYPE_CHECKING:
     from .arrays import ArrayHandler
     from .objects import ObjectHandler
 
 
-class ValueHandler:
+class ValueHandler(FrameHandler):
     """A value of `position` is being read; `after` says what follows it."""
 
     __slots__ = ("_containers", "after", "builder", "frame", "position", "start")
@@ -30,19 +29,11 @@ class ValueHandler:
         self.frame = 0
         self._containers = containers
 
-    def fill(self, frame: int, label: int) -> Step:
-        return self._step(label, None)
-
-    def resolve(self, frame: int, label: int, texts: Texts) -> tuple[int, int] | None:
-        answer = self._step(label, texts)
-        assert not isinstance(answer, Depends)
-        return answer
-
     def end(self, tags: int, texts: Texts | None) -> Step:
         """The container opened in this value ended, accepted by the alternatives in `tags`."""
         return self.after.end(tags, texts) if tags else None
 
-    def _step(self, label: int, texts: Texts | None) -> Step:
+    def step(self, label: int, texts: Texts | None) -> Step:
         if label == OBJECT_OPEN:
             return self._containers.open_object(self)
         if label == ARRAY_OPEN:
