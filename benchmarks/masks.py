@@ -40,13 +40,14 @@ BATCH = 64
 BATCH_ROUNDS = 3
 SHOWN = 12  # problems of each kind that are printed
 SLOWEST = 8
+ORDER_SECONDS = 60.0
 TOKEN_PERCENTILES, FIRST_PERCENTILES = (50, 90, 99, 99.9), (50, 90, 99)
 RATIOS = {"p50": 50.0, "p99": 99.0, "p999": 99.9}
-# Shares of --seconds after which a part starts no further schema.
-COLD_SHARE, WARM_SHARE = 0.55, 0.85
+# Shares of --seconds, after which a part starts no further schema.
+SHARES = {"cold": 0.6, "warm": 0.4}
 # xgrammar may take minutes for a schema: it gets the first schemas only, less time for each, and no more of either part
 # than so many seconds or such a share of --seconds.
-XGRAMMAR_PART, XGRAMMAR_LEAST, XGRAMMAR_TIMEOUT, XGRAMMAR_SECONDS = 20, 8, 10.0, 60.0
+XGRAMMAR_PART, XGRAMMAR_LEAST, XGRAMMAR_TIMEOUT, XGRAMMAR_SECONDS = 20, 8, 6.0, 60.0
 XGRAMMAR_SHARE = 0.1
 
 
@@ -140,20 +141,21 @@ class Race:
         worker = self._harness.Proc(settings, engine.spec, [*engine.options, *options], str(path))
         self._workers[engine.label] = worker
 
-    def run(self, files: Sequence[str], *, until: float, few: int = 0, patience: float = 0.0) -> None:
-        """All files, or those begun before `until` (monotonic seconds).
+    def run(self, files: Sequence[str], *, seconds: float, few: int = 0, patience: float = 0.0) -> None:
+        """All files, or those begun within so many seconds of when the engines are ready.
 
         xgrammar runs the first `few` only, and no further one after `patience` seconds of its own.
         """
-        started = shown = time.monotonic()
         load = os.getloadavg()
+        started = shown = time.monotonic()
         done = 0
         try:
             for worker in self._workers.values():
                 worker.ensure()
             self._watch_memory()
+            started = time.monotonic()
             for done, file in enumerate(files):
-                if time.monotonic() > until:
+                if time.monotonic() > started + seconds:
                     break
                 for label in self._turn(done, few, patience):
                     self._workers[label].run_one(file)
@@ -338,14 +340,14 @@ def print_problems(harness: ModuleType, results: dict[str, Any]) -> None:
             print(f"  {place[:200]}")
 
 
-def check_order(harness: ModuleType, results: dict[str, Any], until: float) -> None:
+def check_order(harness: ModuleType, results: dict[str, Any]) -> None:
     """Valid instances that schema order rejects: only their order may be wrong, so that any order takes them all."""
     files = [file for file, found in results.items() if verdicts(harness, {file: found})["rejected_valid"]]
     if not files:
         return
     race = Race(harness, "any-order", warm=False)
     race.add(SLIPCAST, options=["order=any"])
-    race.run(files, until=until)
+    race.run(files, seconds=ORDER_SECONDS)
     found = race.results[SLIPCAST.label]
     rejected = verdicts(harness, found)["rejected_valid"]
     print(f"\nin any order, of the {len(found)} schemas with wrongly rejected instances: {rejected} still rejected")
@@ -370,16 +372,14 @@ def batch_us(engine: Contestant, number: int) -> float | None:
     return None
 
 
-def batches(engines: Sequence[Contestant], until: float) -> dict[str, float]:
+def batches(engines: Sequence[Contestant], rounds: int) -> dict[str, float]:
     """Each engine's median over interleaved rounds, printed."""
     found: dict[str, list[float]] = {}
-    for number in range(BATCH_ROUNDS):
+    for number in range(rounds):
         for engine in engines:
             value = batch_us(engine, number)
             if value is not None:
                 found.setdefault(engine.label, []).append(value)
-        if time.monotonic() > until:
-            break
     print(f"\nmasks of a warm batch of {BATCH} over 8 schemas, us a sequence and step")
     for label, values in found.items():
         print(f"  {label:12}{median(values):8.2f}   (rounds: {', '.join(f'{value:.2f}' for value in values)})")
@@ -390,7 +390,7 @@ def batches(engines: Sequence[Contestant], until: float) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sample", type=int, default=600, help="schemas of the sample; those of one seed are nested")
-    parser.add_argument("--seconds", type=float, default=0, help="begin no further schema after this time (0: all)")
+    parser.add_argument("--seconds", type=float, default=0, help="time for the schemas of both parts (0: as it takes)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     prepare()
@@ -401,18 +401,13 @@ def main() -> None:
     files = harness.select_files(choice)
     few = max(XGRAMMAR_LEAST, len(files) // XGRAMMAR_PART)
     patience = min(XGRAMMAR_SECONDS, options.seconds * XGRAMMAR_SHARE or XGRAMMAR_SECONDS)
-    started = time.monotonic()
-
-    def deadline(share: float) -> float:
-        return started + options.seconds * share if options.seconds else float("inf")
-
     figures: dict[str, float] = {}
-    for part, share in (("cold", COLD_SHARE), ("warm", WARM_SHARE)):
+    for part, share in SHARES.items():
         race = Race(harness, part, warm=part == "warm")
         race.add(SLIPCAST)
         for peer in peers:
             race.add(peer, timeout=XGRAMMAR_TIMEOUT if peer is XGRAMMAR else 30.0)
-        race.run(files, until=deadline(share), few=few, patience=patience)
+        race.run(files, seconds=options.seconds * share or float("inf"), few=few, patience=patience)
         pair = compare(harness, race, [SLIPCAST, *(peer for peer in peers if peer is LLGUIDANCE)])
         print_times(part, pair)
         if XGRAMMAR in peers:
@@ -429,8 +424,8 @@ def main() -> None:
             print_slowest(harness, race)
         print_problems(harness, ours)
         if part == "cold":
-            check_order(harness, ours, deadline(share) + 60)
-    figures |= batches([SLIPCAST, *peers], deadline(1.0))
+            check_order(harness, ours)
+    figures |= batches([SLIPCAST, *peers], 1 if options.seconds else BATCH_ROUNDS)
     print("\nfigures (ratios over llguidance: below 1 is better)")
     for name, value in figures.items():
         print(f"  {name:24}{value:10.3f}")
