@@ -13,11 +13,12 @@ from ..schema.expr import AllOf, AnyOf, IfThenElse, Not, OneOf, Unevaluated
 from .goals import Goal, Goals, Literal
 
 MAX_CHOICES = 50_000
+_COMPOUND = frozenset((AllOf, AnyOf, OneOf, IfThenElse, Unevaluated, Not))
 
 
 def is_compound(literal: Literal) -> bool:
     """Whether the literal is a case distinction or a wrapper, rather than one keyword's demand."""
-    return isinstance(literal[0], (AllOf, AnyOf, OneOf, IfThenElse, Unevaluated, Not))
+    return type(literal[0]) in _COMPOUND
 
 
 def branches(goals: Goals, literal: Literal) -> list[Goal]:

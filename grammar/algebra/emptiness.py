@@ -106,7 +106,7 @@ class Emptiness:
     def _property(self, clause: ObjectClause, name: str) -> Goal:
         literals: list[Literal] = []
         for each in clause.each:
-            if holds_key(each.keys, name):
+            if each.name == name or (each.name is None and holds_key(each.keys, name)):
                 literals.extend(each.literals)
         return self.goals.of(literals)
 

@@ -22,6 +22,8 @@ from .expr import (
     IfThenElse,
     Not,
     OneOf,
+    Required,
+    Types,
     Unevaluated,
 )
 
@@ -61,7 +63,17 @@ _SHAPES: Mapping[type, Callable[[Any, Callable[[Expr], Any]], Any]] = {
     OneOf: _many,
     Not: lambda node, shape: (Not, shape(node.part)),
     IfThenElse: lambda node, shape: (IfThenElse, shape(node.test), shape(node.then), shape(node.otherwise)),
-    EachProperty: lambda node, shape: (EachProperty, node.keys, shape(node.then), node.evaluates),
+    EachProperty: lambda node, shape: (
+        EachProperty,
+        node.keys.names,
+        node.keys.patterns,
+        node.keys.negated,
+        shape(node.then),
+        node.evaluates,
+    ),
+    # Hashing a node calls Python code: the two most common ones are taken apart.
+    Required: lambda node, shape: (Required, node.name),
+    Types: lambda node, shape: (Types, node.types),
     EachName: lambda node, shape: (EachName, shape(node.then)),
     EachItem: lambda node, shape: (EachItem, node.start, node.stop, shape(node.then), node.evaluates),
     Contains: lambda node, shape: (Contains, node.low, node.high, shape(node.then), node.evaluates),
