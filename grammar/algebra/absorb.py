@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import is_
 
 from .clauses import Each, ObjectClause
 from .goals import Goals, Literal
@@ -26,17 +27,17 @@ def absorbed(goals: Goals, kinds: Kinds, clauses: Sequence[ObjectClause]) -> tup
     by_size = sorted(simpler.values(), key=lambda clause: len(clause.demands))
     kept: list[ObjectClause] = []
     for clause in by_size:
-        if not any(_contains(other, clause) for other in kept):
+        demands, low, high = clause.demands, clause.low, clause.high
+        for wider in kept:  # the hottest loop of all: no calls
+            if (
+                wider.demands <= demands
+                and wider.low <= low
+                and (wider.high is None or (high is not None and high <= wider.high))
+            ):
+                break
+        else:
             kept.append(clause)
     return tuple(kept)
-
-
-def _contains(wider: ObjectClause, clause: ObjectClause) -> bool:
-    return (
-        wider.demands <= clause.demands
-        and wider.low <= clause.low
-        and (wider.high is None or (clause.high is not None and clause.high <= wider.high))
-    )
 
 
 def _simplified(goals: Goals, kinds: Kinds, clause: ObjectClause) -> ObjectClause:
@@ -50,7 +51,7 @@ def _simplified(goals: Goals, kinds: Kinds, clause: ObjectClause) -> ObjectClaus
             negative = negative or any(not sign for _, sign in each.literals)
     if not negative:
         return clause
-    changed = []
+    changed: list[Each] = []
     for each in clause.each:
         name = each.name
         if name is None or all(sign for _, sign in each.literals):
@@ -67,4 +68,6 @@ def _simplified(goals: Goals, kinds: Kinds, clause: ObjectClause) -> ObjectClaus
         if literals or each.declared:
             kept = tuple(literals)
             changed.append(each if len(kept) == len(each.literals) else Each(each.keys, kept, each.declared))
+    if len(changed) == len(clause.each) and all(map(is_, changed, clause.each)):
+        return clause  # with what it knows of itself
     return replace(clause, each=tuple(changed))
