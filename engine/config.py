@@ -42,7 +42,8 @@ class EngineConfig:
     `model`: a known name or the path of a GGUF file. `mode` decides what is None here: see `MODES` and `Limits`.
     `threads`: of the model's step; None, the free cores. `plugins`: names of installed plugins, or "module:attribute",
     to activate beside the shipped ones. `sampler`, `scheduler`, `kv_manager`: names that an active plugin offers.
-    `max_waiting`: requests in line before BusyError.
+    `max_waiting`: requests in line before BusyError. `jump_forward`: text that a grammar forces is taken without a step
+    of the model for each of its tokens.
 
     Raises ConfigError naming the key.
     """
@@ -59,6 +60,7 @@ class EngineConfig:
     scheduler: str = "fcfs"
     kv_manager: str = "prefix"
     max_waiting: int = 1024
+    jump_forward: bool = True
 
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
@@ -71,6 +73,8 @@ class EngineConfig:
             value = getattr(self, key)
             if not isinstance(value, str) or not value:
                 raise ConfigError(f"{key} is {value!r}", key=key, remedy="give a name")
+        if not isinstance(self.jump_forward, bool):
+            raise ConfigError(f"jump_forward is {self.jump_forward!r}", key="jump_forward", remedy="give true or false")
         object.__setattr__(self, "plugins", _names(self.plugins))
         limits = self.limits
         if limits.prefill_chunk < limits.max_batch:

@@ -12,6 +12,12 @@ from .choice import Choice
 from .errors import GrammarFault
 
 
+def advance_by(choice: Choice, token: int) -> None:
+    """Tell the matcher of a token that nothing but the grammar chose. Raises GrammarFault if it is not taken."""
+    if choice.matcher is None or not choice.matcher.accept(token):
+        raise GrammarFault(f"the grammar's matcher refused token {token}, which its forced text begins with")
+
+
 def advance(choice: Choice, token: int) -> int:
     """Tell the choice's matcher; the token that was taken, `token` or one that leads home in time.
 

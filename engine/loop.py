@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ..samplers import EmptyMaskError, Fault, Logits, RowLogprobs, SamplerChain, logprobs
 from .choice import ActiveRequest, Choice
 from .errors import EngineError, GrammarFault, ModelFault, PluginFault, RequestFault
-from .guide import advance
+from .guide import advance, advance_by
+from .jumps import Jumps
 from .masking import Masks
 from .request import Event, Failed, Finished, FinishReason, TextDelta, TokenLogprob, TopLogprob, Usage
 from .scheduler import BatchScheduler, ChoiceTooBig, Work
@@ -42,6 +43,7 @@ class Loop:
         scheduler: BatchScheduler,
         chain: SamplerChain,
         masks: Masks,
+        jumps: Jumps | None = None,
         ended: Callable[[str], None] = lambda request_id: None,
     ) -> None:
         self._model = model
@@ -49,6 +51,7 @@ class Loop:
         self._scheduler = scheduler
         self._chain = chain
         self._masks = masks
+        self._jumps = jumps
         self._ends = frozenset(tokenizer.eos_ids)
         self._ended = ended
         self._requests: dict[str, ActiveRequest] = {}
@@ -148,19 +151,29 @@ class Loop:
     def _commit(self, choice: Choice, drawn: int, logprob: RowLogprobs | None, raw: Logits | None) -> None:
         """The token was drawn as the choice's next one. `raw`: the logits behind `logprob`."""
         token = drawn
-        choice.sampled += 1
         if token in self._ends and (choice.matcher is not None or not choice.params.ignore_eos):
             # Under a grammar the mask has the end token only where the text is complete.
+            choice.sampled += 1
             self._finish(choice, "stop")
             return
         if choice.matcher is not None:
             token = advance(choice, token)
-        choice.output.append(token)
-        choice.held_ids.append(token)
         if logprob is not None:
             if token != drawn and raw is not None:
                 logprob = logprobs(raw, token, choice.params.top_logprobs)
             choice.held_logprobs.append(self._describe(token, logprob))
+        if self._append(choice, token) and self._jumps is not None:
+            for forced in self._jumps.take(choice):
+                advance_by(choice, forced)
+                self.counters.forced_tokens += 1
+                if not self._append(choice, forced):  # a stop string may cut it
+                    break
+
+    def _append(self, choice: Choice, token: int) -> bool:
+        """The token is part of the output; False if it is the last."""
+        choice.sampled += 1
+        choice.output.append(token)
+        choice.held_ids.append(token)
         text = choice.text.push(self._tokenizer.bytes_of(token))
         if isinstance(text, StopMatch):
             self._finish(choice, "stop", text=text.text, stop=text.stop)
@@ -171,6 +184,7 @@ class Loop:
             self._finish(choice, "stop" if choice.forced_close else "length", text=text + choice.text.flush())
         elif text:
             self._emit(choice, text)
+        return not choice.done
 
     def _finish(self, choice: Choice, reason: FinishReason, *, text: str = "", stop: str | None = None) -> None:
         """End a choice. Its events may raise RequestFault, which the caller turns into the request's failure."""

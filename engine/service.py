@@ -17,6 +17,7 @@ from ..samplers.random import fresh_seed
 from .choice import ActiveRequest
 from .config import EngineConfig
 from .errors import BusyError, ClosedError, ContextLengthError, EngineError, RequestError
+from .jumps import Jumps
 from .loop import Loop, StepModel
 from .masking import Masks
 from .request import GenerationRequest, OnEvent
@@ -291,4 +292,6 @@ def _build(config: EngineConfig, parts: Parts, ended: Callable[[str], None]) -> 
         fill=parts.fill_masks,
         native=parts.native_matcher,
     )
-    return Loop(parts.model, parts.tokenizer, scheduler, chain, masks, ended), scheduler
+    vocabulary = getattr(parts.compiler, "vocabulary", None)
+    jumps = Jumps(parts.tokenizer, vocabulary.continued) if config.jump_forward and vocabulary is not None else None
+    return Loop(parts.model, parts.tokenizer, scheduler, chain, masks, jumps, ended), scheduler

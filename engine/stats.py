@@ -11,6 +11,7 @@ class Counters:
 
     `decoded_tokens` were computed one by one, after a prompt; `prefilled_tokens` in chunks, what a preemption made
     necessary again among them. `forced_closes`: choices that were completed because their budget was about to end.
+    `forced_tokens` were taken without a step of their own, since the grammar allowed nothing else.
     """
 
     requests: int = 0
@@ -19,6 +20,7 @@ class Counters:
     prefilled_tokens: int = 0
     decoded_tokens: int = 0
     forced_closes: int = 0
+    forced_tokens: int = 0
     mask_seconds: float = 0.0
     model_seconds: float = 0.0
     sample_seconds: float = 0.0
@@ -34,6 +36,7 @@ class Stats:
     prefilled_tokens: int
     decoded_tokens: int
     forced_closes: int
+    forced_tokens: int
     mask_seconds: float
     model_seconds: float
     sample_seconds: float

@@ -78,7 +78,7 @@ class WayOut(Protocol):
 
 
 @runtime_checkable
-class GuidedMatcher(Protocol):
+class GuidedMatcher(Matcher, Protocol):
     """A Matcher that knows its ways out, as the engine's own do. Only under these is output always complete."""
 
     def rollback(self, count: int, /) -> None:

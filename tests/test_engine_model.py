@@ -327,3 +327,20 @@ def test_any_budget_gives_complete_and_valid_output(service, parts, temperature)
         jsonschema.validate(json.loads(inbox.text()), schema)
         closed += done.forced_close
     assert closed > 3
+
+
+def test_jumping_forward_changes_no_greedy_text_of_these(parts):
+    """Where the model itself, under the mask, spells as its tokenizer does. It need not: then the text may differ."""
+    schemas = [SCHEMAS[i] for i in (2, 3, 5, 6, 7, 9, 13, 15, 17, 18)]
+
+    def texts(jump_forward: bool) -> tuple[list[str], int]:
+        with serve(parts, jump_forward=jump_forward) as service:
+            inboxes = [Inbox() for _ in schemas]
+            for schema, inbox in zip(schemas, inboxes, strict=True):
+                question = "Answer with JSON about a person or thing."
+                service.submit(ask(parts, question, schema, temperature=0.0, max_tokens=60), inbox)
+            return [inbox.wait(120).text() for inbox in inboxes], service.stats().forced_tokens
+
+    plain, none = texts(False)
+    jumped, some = texts(True)
+    assert jumped == plain and some > none == 0

@@ -1,0 +1,80 @@
+"""Jump-forward: text that a grammar forces becomes tokens without a model step for each of them.
+
+The tokens are those that the tokenizer itself would make of the text, seen after the tokens before it. The last ones
+are kept back where the vocabulary has a longer token that begins with them: what comes next may change the split there,
+so the model decides (as in llguidance's account of "fast-forward tokens").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..plugins.protocols import GuidedMatcher
+from .choice import Choice
+from .tokenizer import TextTokenizer
+
+CONTEXT = 4
+"""Tokens before the forced text that the tokenizer is shown with it."""
+REMEMBERED = 4096
+
+
+class Jumps:
+    """Finds the tokens of forced text. For one thread."""
+
+    def __init__(self, tokenizer: TextTokenizer, continued: Callable[[bytes], bool]) -> None:
+        """`continued`: whether some token begins with the bytes and goes on."""
+        self._tokenizer = tokenizer
+        self._continued = continued
+        self._known: dict[tuple[bytes, bytes], tuple[int, ...]] = {}
+
+    def take(self, choice: Choice) -> tuple[int, ...]:
+        """The tokens that the choice's grammar forces now, for the matcher to accept; none where there is a choice.
+
+        The choice's way out is the one after them. None either for requests for logprobs, since only a step for each
+        token gives these.
+        """
+        matcher = choice.matcher
+        if choice.params.logprobs or not isinstance(matcher, GuidedMatcher) or choice.way is None:
+            return ()
+        forced = matcher.forced()
+        if not forced:
+            return ()
+        before = b"".join(map(self._tokenizer.bytes_of, choice.output[-CONTEXT:]))
+        tokens = self._known.get((before, forced))
+        if tokens is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            tokens = self._known[before, forced] = self._split(before, forced)
+        if not tokens:
+            return ()
+        data = b"".join(map(self._tokenizer.bytes_of, tokens))
+        if not choice.way.data.startswith(data):
+            return ()
+        way = choice.way.after(len(data))
+        if not way.fits(choice.left - len(tokens)):
+            return ()  # the tokenizer spends more tokens than the budget has
+        choice.way = way
+        return tokens
+
+    def _split(self, before: bytes, forced: bytes) -> tuple[int, ...]:
+        try:
+            text = (before + forced).decode("utf-8")
+        except UnicodeDecodeError:  # cut within a character
+            return ()
+        ids = self._tokenizer.encode(text, special=False)
+        pieces = [self._tokenizer.bytes_of(id_) for id_ in ids]
+        if b"".join(pieces) != before + forced:
+            return ()
+        position, start = 0, 0
+        while position < len(before):
+            position += len(pieces[start])
+            start += 1
+        if position != len(before):
+            return ()  # the tokenizer would not have split here, so the model may not go on as it would
+        end = len(ids)
+        tail = b""
+        for i in range(len(ids) - 1, start - 1, -1):
+            tail = pieces[i] + tail
+            if self._continued(tail):
+                end = i
+        return tuple(ids[start:end])
