@@ -12,18 +12,18 @@ from dataclasses import replace
 from operator import is_
 
 from .clauses import Each, ObjectClause
-from .goals import Goals, Literal
+from .goals import Literal
 from .kinds import Kinds
 
 WORTH_IT = 1
 TOO_MANY = 2048
 
 
-def absorbed(goals: Goals, kinds: Kinds, clauses: Sequence[ObjectClause]) -> tuple[ObjectClause, ...]:
+def absorbed(kinds: Kinds, clauses: Sequence[ObjectClause]) -> tuple[ObjectClause, ...]:
     """A union of fewer clauses that allows the same objects. The clauses must have no annotations."""
     if not WORTH_IT < len(clauses) <= TOO_MANY:
         return tuple(clauses)
-    simpler = {clause.identity: clause for clause in (_simplified(goals, kinds, clause) for clause in clauses)}
+    simpler = {clause.identity: clause for clause in (_simplified(kinds, clause) for clause in clauses)}
     by_size = sorted(simpler.values(), key=lambda clause: len(clause.demands))
     kept: list[ObjectClause] = []
     for clause in by_size:
@@ -40,7 +40,7 @@ def absorbed(goals: Goals, kinds: Kinds, clauses: Sequence[ObjectClause]) -> tup
     return tuple(kept)
 
 
-def _simplified(goals: Goals, kinds: Kinds, clause: ObjectClause) -> ObjectClause:
+def _simplified(kinds: Kinds, clause: ObjectClause) -> ObjectClause:
     """The clause without "is not x" for properties that cannot be x anyway."""
     by_name: dict[str, list[Literal]] = {}
     negative = False
@@ -61,7 +61,7 @@ def _simplified(goals: Goals, kinds: Kinds, clause: ObjectClause) -> ObjectClaus
         for literal in each.literals:
             expr, sign = literal
             others = [other for other in by_name[name] if other is not literal]
-            if sign or not kinds.plainly_empty(goals.of([*others, (expr, True)])):
+            if sign or not kinds.clash([*others, (expr, True)]):
                 literals.append(literal)
             else:
                 by_name[name].remove(literal)

@@ -118,7 +118,7 @@ class Containers:
             name = each.name
             if name is not None and name in by_name:
                 by_name[name].extend(each.literals)
-        return any(self._kinds.plainly_empty(self._goals.of(literals)) for literals in by_name.values() if literals)
+        return any(self._kinds.clash(literals) for literals in by_name.values() if literals)
 
     def _array_dead(self, clause: ArrayClause) -> bool:
         if clause.high is not None and clause.high < clause.low:
@@ -130,7 +130,7 @@ class Containers:
                 if each.start <= i and (each.stop is None or i < each.stop)
                 for literal in each.literals
             ]
-            if literals and self._kinds.plainly_empty(self._goals.of(literals)):
+            if literals and self._kinds.clash(literals):
                 return True
         return False
 
@@ -255,7 +255,7 @@ class _Fold:
                 if clause.identity not in out and not self.dead(clause):
                     out[clause.identity] = clause
         if self.mode is Mode.PLAIN and isinstance(next(iter(out.values()), None), ObjectClause):
-            return self.bounded(absorbed(self.goals, self.kinds, list(out.values())))
+            return self.bounded(absorbed(self.kinds, list(out.values())))
         return self.bounded(tuple(out.values()))
 
     def bounded(self, out: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ properties or items, so it may be used while clauses are being built; `emptiness
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal as Choice
 
 from ..schema.expr import (
@@ -24,7 +25,7 @@ from ..schema.expr import (
 )
 from .branches import branches, is_compound
 from .cycles import Fixpoint
-from .goals import Goal, Goals
+from .goals import Goal, Goals, Literal
 from .scalars import Scalars
 
 Container = Choice["object", "array"]
@@ -40,11 +41,21 @@ class Kinds:
     def __init__(self, goals: Goals, scalars: Scalars) -> None:
         self._goals = goals
         self._scalars = scalars
+        self._clashes: dict[tuple[tuple[int, bool], ...], tuple[bool, tuple[Literal, ...]]] = {}
         self._maybe: Fixpoint[tuple[Goal, Container], bool] = Fixpoint(goals.depth, False, True)
 
     def maybe(self, goal: Goal, kind: Container) -> bool:
         """Whether objects (arrays) are not excluded by types and constants alone."""
         return self._maybe.get((goal, kind), lambda: self._compute(goal, kind))
+
+    def clash(self, literals: Sequence[Literal]) -> bool:
+        """`plainly_empty` of the goal of these literals. Clauses multiply, so the same few are asked about for ever."""
+        key = tuple([(id(expr), sign) for expr, sign in literals])
+        found = self._clashes.get(key)
+        if found is None:
+            # With the literals, since ids stay valid only while the nodes live.
+            found = self._clashes[key] = self.plainly_empty(self._goals.of(literals)), tuple(literals)
+        return found[0]
 
     def plainly_empty(self, goal: Goal) -> bool:
         """True only if no value satisfies the goal."""
