@@ -28,9 +28,10 @@ class JsonAutomaton:
     def __init__(self, tables: Tables, lexemes: Lexemes, schema: Schema, options: FrameOptions) -> None:
         self.tables = tables
         self._completer = Completer(tables)
+        # What takes long needs no tables: those who decode meanwhile do not wait for it.
+        algebra = Algebra(schema, lambda spec: spelled(spec, options))
+        algebra.require_satisfiable()
         with tables.lock:
-            algebra = Algebra(schema, lambda spec: spelled(spec, options))
-            algebra.require_satisfiable()
             self.builder = Builder(next(_NUMBERS), tables, lexemes, algebra, options)
             position = self.builder.position({algebra.root: 1})
             containers = Containers(ObjectHandler, ArrayHandler)
