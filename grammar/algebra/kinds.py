@@ -75,7 +75,11 @@ class Kinds:
             return False
         for literal in goal.literals:
             expr, sign = literal
-            if isinstance(expr, OneOf) and sign:
+            # A case distinction is the same in many goals: answered once, by itself.
+            alone = self._goals.of([literal]) if len(goal.literals) > 1 and is_compound(literal) else goal
+            if alone is not goal:
+                possible = self.maybe(alone, kind)
+            elif isinstance(expr, OneOf) and sign:
                 possible = any(self.maybe(self._goals.of([(part, True)]), kind) for part in expr.parts)
             elif is_compound(literal):
                 possible = any(self.maybe(part, kind) for part in branches(self._goals, literal))

@@ -91,7 +91,12 @@ class Scalars:
             if isinstance(expr, Const) and not sign:
                 excluded.append(expr.value)
                 continue
-            part = self._compound(literal, kind, atom, forms) if is_compound(literal) else atom(expr, sign)
+            if not is_compound(literal):
+                part = atom(expr, sign)
+            elif len(goal.literals) > 1:  # the same case distinction stands in many goals: folded once, by itself
+                part = forms(self._goals.of([literal]))
+            else:
+                part = self._compound(literal, kind, atom, forms)
             if part is not None:
                 out = part if out is None else meet(out, part)
                 if not out:
