@@ -117,7 +117,8 @@ class GrammarCompiler:
         space = whitespace if isinstance(whitespace, Whitespace) else Whitespace(whitespace)
         options = JsonOptions(order, space, spelling, formats, dialect, max_digits)
         # What a registry holds is not looked at, so what depends on one is not kept.
-        key = ("json_schema", _content_key(schema), options) if registry is None else None
+        content = _content_key(schema) if registry is None else None
+        key = None if content is None else ("json_schema", content, options)
 
         def build(arena: Arena) -> CompiledGrammar:
             automaton, read = arena.json(schema, options, registry)
@@ -213,36 +214,17 @@ class GrammarCompiler:
         return grammar
 
 
-def _content_key(schema: Any) -> str:
-    """The schema as text: equal for schemas that read alike. The order counts in `properties`, nowhere else."""
+def _content_key(schema: Any) -> str | None:
+    """The schema as text, equal for equal schemas in the same order; None if it is too deep to be written.
+
+    Keys are not sorted, which would take as long as reading.
+    """
     if isinstance(schema, str):
         return schema
     try:
-        return _ENCODER.encode(_sorted(schema, False))
-    except RecursionError:
-        return repr(id(schema))
-
-
-def _sorted(node: Any, ordered: bool) -> Any:
-    # Scalars, most of what a schema is made of, are not worth a call.
-    if isinstance(node, dict):
-        names = node if ordered else _in_order(node)
-        return {
-            name: _sorted(value, name == "properties" and not ordered)
-            if isinstance(value := node[name], (dict, list))
-            else value
-            for name in names
-        }
-    if isinstance(node, list):
-        return [_sorted(item, False) if isinstance(item, (dict, list)) else item for item in node]
-    return node
-
-
-def _in_order(node: dict[Any, Any]) -> list[Any]:
-    try:
-        return sorted(node)
-    except TypeError:  # keys that are no strings, refused when the schema is read
-        return sorted(node, key=str)
+        return _ENCODER.encode(schema)
+    except (RecursionError, ValueError):  # ValueError: it holds itself
+        return None
 
 
 def _line(key: tuple[object, ...]) -> str | None:
