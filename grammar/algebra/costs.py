@@ -120,6 +120,9 @@ class Costs:
 
     def _array(self, view: ArrayView, progress: ArrayProgress, seen: Seen) -> int:
         total = 1
+        if view.repeats and not progress.repeated:  # an item like one that is there, or two alike
+            total += (1 if seen else 2) * (1 + self.value(view.goal(progress.length)))
+            progress = progress._replace(repeated=True)
         while not view.closable(progress):
             missing = view.missing(progress)
             if missing is not None:
