@@ -101,8 +101,11 @@ class Goals:
         except KeyError:
             self._keep.append(literal[0])
         out: list[Literal] = []
-        if type(literal[0]) not in _OPENED:
+        expr, sign = literal
+        if type(expr) not in _OPENED:
             found: tuple[Literal, ...] | None = (literal,)
+        elif sign and isinstance(expr, AllOf) and _OPENED.isdisjoint(map(type, expr.parts)):
+            found = tuple([(part, True) for part in expr.parts])  # nearly every schema object
         else:
             found = tuple(out) if self._open(literal, out) else None
         self._flat[key] = found

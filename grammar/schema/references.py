@@ -39,7 +39,7 @@ class References:
     def __init__(self, registry: referencing.Registry[Any] | None, fallback: Dialect | None) -> None:
         """`fallback`: the dialect for schemas whose `$schema` is unknown, None to refuse them."""
         self._fallback = fallback
-        self._registry: referencing.Registry[Any] = referencing.Registry() if registry is None else registry
+        self._registry = registry
         self._resources: dict[str, Resource] = {}
         # (schema object, resource around it) -> the resource that it begins
         self._embedded: dict[tuple[int, int], Resource] = {}
@@ -215,8 +215,9 @@ class References:
         failure: Exception | None = None
         found: referencing.Resource[Any] | None = None
         try:
-            retrieved = self._registry.get_or_retrieve(uri)
-            self._registry, found = retrieved.registry, retrieved.value
+            if self._registry is not None:
+                retrieved = self._registry.get_or_retrieve(uri)
+                self._registry, found = retrieved.registry, retrieved.value
         except referencing.exceptions.NoSuchResource:
             pass
         except Exception as error:  # the caller's `retrieve`, or a document too malformed for the registry's own crawl
