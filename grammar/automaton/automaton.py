@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from itertools import count
 from typing import Final
 
@@ -52,7 +53,7 @@ class JsonAutomaton:
             at = run(self.tables, self.start, text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
             return at is not None and ends(self.tables, at)
 
-    def completion(self, at: Configuration) -> bytes:
-        """A shortest way (or nearly) to where the text may end."""
+    def completion(self, at: Configuration, known: Container[Configuration] = ()) -> bytes:
+        """A shortest way (or nearly) to where the text may end, or to one of the `known` configurations."""
         with self.tables.lock:
-            return self._completer.completion(at)
+            return self._completer.completion(at, known)

@@ -7,7 +7,7 @@ with what its frame says is still to come after it, and the lightest is taken.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import numpy as np
 
@@ -33,15 +33,16 @@ class Completer:
         self._distinct: dict[int, list[tuple[int, int]]] = {}
         self._steps = 0
 
-    def completion(self, at: Configuration) -> bytes:
-        """Bytes that lead from `at` to the end of a valid text; b"" if it may end here.
+    def completion(self, at: Configuration, known: Container[Configuration] = ()) -> bytes:
+        """Bytes that lead from `at` to the end of a valid text, or to one of the `known` configurations; b"" if the
+        text may end here.
 
         Raises BudgetError where the way out is absurdly long (`minLength: 10000000`).
         """
         tables = self._tables
         out = bytearray()
         self._steps = 0
-        while not ends(tables, at):
+        while not ends(tables, at) and at not in known:
             best: tuple[int, bytes, Configuration] | None = None
             least = _least(tables, at.frame)
             for path, label, before in self._endings(at):
@@ -140,7 +141,7 @@ def _cost(tables: Tables, frame: int, label: int) -> int:
     if isinstance(handler, ObjectHandler):
         if label == OBJECT_CLOSE:
             return 0
-        symbol = handler.builder.symbol_of(handler.shape, handler.lexeme, label)
+        symbol = handler.builder.symbol_of(handler.shape, handler.face.lexeme, label)
         if symbol is None:
             return FAR
         costs = handler.builder.costs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from ..errors import UnsatisfiableError
 from ..regular import Dfa, Language
@@ -48,10 +48,10 @@ class TextAutomaton:
             at = run(self.tables, self.start, data)
             return at is not None and ends(self.tables, at)
 
-    def completion(self, at: Configuration) -> bytes:
-        """A shortest way to where the text may end."""
+    def completion(self, at: Configuration, known: Container[Configuration] = ()) -> bytes:
+        """A shortest way (or nearly) to where the text may end, or to one of the `known` configurations."""
         with self.tables.lock:
-            return self._completer.completion(at)
+            return self._completer.completion(at, known)
 
     def fill(self, frame: int, label: int) -> tuple[int, int] | None:
         return (self.tables.end_row, self.tables.end_frame) if label == VALUE_END else None

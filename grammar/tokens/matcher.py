@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -40,8 +40,8 @@ class Automaton(Protocol):
     def start_frame(self) -> int:
         """The frame around a text."""
 
-    def completion(self, at: Configuration) -> bytes:
-        """A shortest text, or nearly, that leads from this configuration to one where the text may end."""
+    def completion(self, at: Configuration, known: Container[Configuration] = ()) -> bytes:
+        """A shortest text, or nearly, from this configuration to one where the text may end, or to a `known` one."""
 
 
 class TokenLevel:
@@ -229,14 +229,16 @@ class Matcher:
 
         What it says depends on the text and on `way` only, not on what other matchers have asked.
         """
-        state = self._state
+        at, level = self._state.configuration, self.level
         if self.is_accepting():
-            return Way(b"", (state.configuration,), self.level.vocabulary)
-        with self.level._lock:
-            joined = way.joined(state.configuration, self.level.tables, self.level._states.stepper)
-        if joined is not None and joined.fits(count):
-            return joined
+            return Way(b"", (at,), level.vocabulary)
         try:
+            with level._lock:
+                joined = way.joined(at, level.tables, level._states.stepper) or way.rejoined(
+                    at, self._automaton.completion(at, way.index), level._states.stepper
+                )
+            if joined is not None and joined.fits(count):
+                return joined
             fresh = self.way_out()
         except (GrammarError, MatcherError):  # too long, too hard to find, or nothing spells it
             return None

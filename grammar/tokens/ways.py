@@ -54,12 +54,13 @@ class Way:
         return first, self.after(len(data))
 
     @cached_property
-    def _places(self) -> dict[Configuration, int]:
+    def index(self) -> dict[Configuration, int]:
+        """Where on the way a configuration is."""
         return {place: i for i, place in enumerate(self.places)}
 
     def joined(self, at: Configuration, tables: Tables, stepper: Stepper) -> Way | None:
         """The rest of this way from another configuration, if one byte leads back onto it; None if none does."""
-        known = self._places.get(at)
+        known = self.index.get(at)
         if known is not None:
             return self.after(known)
         tried: dict[int, Configuration | None] = {}
@@ -69,15 +70,36 @@ class Way:
             following = tried[byte]
             if following is None:
                 continue
-            place = self.places[i + 1]
-            if following == place:
-                return Way(self.data[i:], (at, *self.places[i + 1 :]), self._vocabulary)
-            if following[:3] == place[:3]:
-                # The same but for recorded text, which may decide: all of the rest is tried.
-                way = trace(at, self.data[i:], tables, stepper, self._vocabulary)
+            if following[:3] == self.places[i + 1][:3]:
+                way = self._rest(at, i, tables, stepper)
                 if way is not None:
                     return way
         return None
+
+    def _rest(self, at: Configuration, start: int, tables: Tables, stepper: Stepper) -> Way | None:
+        """The way by the bytes from `start` on, from another configuration; recorded text may forbid it."""
+        places = [at]
+        for i in range(start, len(self.data)):
+            following = stepper.run(places[-1], _BYTES[self.data[i]])
+            if following is None:
+                return None
+            places.append(following)
+            if following == self.places[i + 1]:
+                return Way(self.data[start:], (*places, *self.places[i + 2 :]), self._vocabulary)
+        return Way(self.data[start:], tuple(places), self._vocabulary) if ends(tables, places[-1]) else None
+
+    def rejoined(self, at: Configuration, data: bytes, stepper: Stepper) -> Way | None:
+        """By `data` from `at` onto this way, and on; None where that does not lead onto it."""
+        places = [at]
+        for byte in data:
+            following = stepper.run(places[-1], _BYTES[byte])
+            if following is None:
+                return None
+            places.append(following)
+        known = self.index.get(places[-1])
+        if known is None:
+            return None
+        return Way(data + self.data[known:], (*places, *self.places[known + 1 :]), self._vocabulary)
 
 
 def trace(at: Configuration, data: bytes, tables: Tables, stepper: Stepper, vocabulary: Vocabulary) -> Way | None:
