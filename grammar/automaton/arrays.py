@@ -12,6 +12,7 @@ from .tables import DEPENDS
 from .values import Containers, ValueHandler, value_frame
 
 Alternative = tuple[ArrayView, ArrayProgress, int]  # view, its progress, tags
+Groups = tuple[tuple[Alternative, ...], ...]
 Seen = tuple[Canonical, ...] | None  # items so far, where they matter; None: the last is not known (masks only)
 
 
@@ -55,7 +56,7 @@ class ArrayHandler(FrameHandler):
         """(row, frame) after an item: a comma, `]`, or either."""
         builder = self.builder
         may_close = bool(self.closing_tags())
-        may_continue = bool(self._parts()[0])
+        may_continue = self._values()[0] is not None
         depth = self.value.after.depth + 1 if builder.options.pretty else 0
         row = builder.lexemes.after_item(may_continue, may_close, depth)
         key: Hashable = (builder.number, "array", self._identity(), self.value.frame, self.seen)
@@ -64,11 +65,10 @@ class ArrayHandler(FrameHandler):
 
     def item(self, *, first: bool) -> tuple[int, int] | None:
         """(row, frame) of the next item; None if none may come."""
-        parts, groups = self._parts()
-        if not parts:
+        position, groups = self._values()
+        if position is None:
             return None
-        position = self.builder.position(parts)
-        after = _AfterItem(self, position, tuple(tuple(group) for group in groups))
+        after = _AfterItem(self, position, groups)
         closable = first and bool(self.closing_tags())
         return value_frame(self.builder, position, after, self._containers, first_item=first, closable=closable)
 
@@ -77,7 +77,17 @@ class ArrayHandler(FrameHandler):
         costs = self.builder.costs
         return min(costs.array(view, progress, self.seen or ()) for view, progress, _ in self.alternatives)
 
-    def _parts(self) -> tuple[dict[Goal, int], list[list[Alternative]]]:
+    def _values(self) -> tuple[Position | None, Groups]:
+        """The values that the next item may have, and the alternatives that each leads to."""
+        if self.seen:
+            return self._find_values()
+        key = self._identity()
+        known = self.builder.items.get(key)
+        if known is None:
+            known = self.builder.items[key] = self._find_values()
+        return known
+
+    def _find_values(self) -> tuple[Position | None, Groups]:
         parts: dict[Goal, int] = {}
         groups: list[list[Alternative]] = []
         for view, progress, tags in self.alternatives:
@@ -86,7 +96,8 @@ class ArrayHandler(FrameHandler):
                     parts[goal] = 1 << len(groups)
                     groups.append([])
                 groups[parts[goal].bit_length() - 1].append((view, following, tags))
-        return parts, groups
+        position = self.builder.position(parts) if parts else None
+        return position, tuple(tuple(group) for group in groups)
 
     def _identity(self) -> Hashable:
         return tuple((id(view), progress, tags) for view, progress, tags in self.alternatives)
@@ -104,7 +115,7 @@ class _AfterItem:
 
     __slots__ = ("_array", "_groups", "_loose", "_records", "depth", "key", "scopes")
 
-    def __init__(self, array: ArrayHandler, position: Position, groups: tuple[tuple[Alternative, ...], ...]) -> None:
+    def __init__(self, array: ArrayHandler, position: Position, groups: Groups) -> None:
         self._array = array
         self._groups = groups
         self._records = any(view.records for view, _, _ in array.alternatives)

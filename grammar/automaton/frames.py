@@ -16,9 +16,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from ..algebra import Algebra, Alphabet, ArrayClause, ArrayView, Costs, Goal, ObjectClause, ObjectView, alphabet
+from ..algebra import (
+    Algebra,
+    Alphabet,
+    ArrayClause,
+    ArrayView,
+    Costs,
+    Goal,
+    ObjectClause,
+    ObjectView,
+    Progress,
+    alphabet,
+)
 from ..regular import numbers
 from .codes import FIRST_LABEL
 from .lexemes import Lexemes
@@ -33,6 +44,9 @@ _EASY = 10**9
 _EASY_DIGITS = 40
 Texts = tuple[bytes, ...]
 Step = tuple[int, int] | Depends | None
+Alternative = tuple[int, Progress, int]  # of an object: view, its progress, tags
+Groups = tuple[tuple[Alternative, ...], ...]
+Used = tuple[str, ...] | None  # undeclared keys of an object; None: one of them is not known (masks only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +96,24 @@ class Position:
         return self._arrays
 
 
-class Shape:
-    """The clauses that one object may satisfy, over one alphabet and one key lexeme."""
+class Face(NamedTuple):
+    """What some alternatives of an object look like from outside: the same under any parent, so it is made once."""
 
-    __slots__ = ("alphabet", "number", "start", "views")
+    lexeme: KeyLexeme
+    first: int
+    next: int
+    allow: int
+    closing_tags: int
+
+
+class Shape:
+    """The clauses that one object may satisfy, over one alphabet and one key lexeme.
+
+    What its alternatives lead to does not depend on what is around the object, and is kept here: `faces`, `steps`,
+    `merges`. `records`: 1 if keys that no clause names may come, which must be remembered.
+    """
+
+    __slots__ = ("alphabet", "faces", "merges", "number", "records", "start", "steps", "views")
 
     def __init__(
         self, number: int, symbols: Alphabet, views: tuple[ObjectView, ...], start: tuple[tuple[int, int], ...]
@@ -94,6 +122,10 @@ class Shape:
         self.alphabet = symbols
         self.views = views
         self.start = start  # (view, tags)
+        self.records = int(any(views[i].possible & symbols.class_mask for i, _ in start))
+        self.faces: dict[tuple[tuple[Alternative, ...], Used, int], Face] = {}
+        self.steps: dict[tuple[tuple[Alternative, ...], int], tuple[Position | None, Groups]] = {}
+        self.merges: dict[tuple[Groups, int], tuple[Alternative, ...]] = {}
 
 
 class FrameHandler(ABC):
@@ -145,6 +177,7 @@ class Builder:
         self._array_views: dict[object, ArrayView] = {}
         self._object_views: dict[object, ObjectView] = {}
         self._numbers: dict[NumberSpec, Dfa] = {}
+        self.items: dict[Hashable, Any] = {}  # what follows in arrays, by alternatives (see `arrays`)
         self.costs = Costs(algebra, self)
         self._keys: dict[tuple[int, int, tuple[str, ...]], KeyLexeme] = {}
         self._label_masks: dict[tuple[int, int], int] = {}
@@ -216,7 +249,7 @@ class Builder:
                 found = self.lexemes.extended(self.keys(shape, used[:-1], depth), used[-1])
             else:
                 symbols = shape.alphabet
-                spec = KeySpec(symbols.names, symbols.dfas, 0 in symbols.signatures, depth)
+                spec = KeySpec(symbols.names, symbols.dfas, bool(shape.records) and 0 in symbols.signatures, depth)
                 found = self.lexemes.keys(spec)
             self._keys[key] = found
         return found

@@ -308,6 +308,10 @@ class Tables:
             self._interned[key] = frame
             return frame
 
+    def find(self, key: Hashable) -> int:
+        """The frame that was made with `key`; 0 if there is none yet."""
+        return self._interned.get(key, 0)
+
     def frame_key(self, frame: int) -> Hashable:
         """The key that a frame was made with."""
         return self._keys[frame]

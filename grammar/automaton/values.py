@@ -72,10 +72,13 @@ def value_frame(
     """(row, frame) where a value of `position` begins."""
     depth = after.depth if builder.options.pretty else 0
     start = builder.start(position, leading=leading, first_item=first_item, closable=closable, depth=depth)
-    handler = ValueHandler(builder, position, start, after, containers)
     key: Hashable = (builder.number, "value", position.number, leading, first_item, closable, after.key)
-    frame = builder.tables.frame(key, handler, labels=start.labels, low=start.low, high=start.high, scopes=after.scopes)
-    handler.frame = frame
+    frame = builder.tables.find(key)
+    if not frame:
+        handler = ValueHandler(builder, position, start, after, containers)
+        frame = handler.frame = builder.tables.frame(
+            key, handler, labels=start.labels, low=start.low, high=start.high, scopes=after.scopes
+        )
     return start.row, frame
 
 
