@@ -25,7 +25,7 @@ from .tokens.matcher import MaskRow
 ARENA_BYTES: Final = 128 << 20
 MASK_BYTES: Final = 64 << 20
 CACHED_GRAMMARS: Final = 1024
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=repr)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 _ANY_OBJECT: Final = {"type": "object"}
 
 
@@ -215,7 +215,7 @@ class GrammarCompiler:
 
 
 def _content_key(schema: Any) -> str | None:
-    """The schema as text, equal for equal schemas in the same order; None if it is too deep to be written.
+    """The schema as text, equal for equal schemas in the same order; None if it is no plain JSON.
 
     Keys are not sorted, which would take as long as reading.
     """
@@ -223,7 +223,7 @@ def _content_key(schema: Any) -> str | None:
         return schema
     try:
         return _ENCODER.encode(schema)
-    except (RecursionError, ValueError):  # ValueError: it holds itself
+    except (RecursionError, TypeError, ValueError):  # too deep; a `Decimal` or no JSON at all; it holds itself
         return None
 
 

@@ -21,7 +21,7 @@ from .automaton.lexemes import Lexemes
 from .automaton.specs import Spelling, Whitespace
 from .automaton.tables import Tables
 from .automaton.text import TextAutomaton
-from .errors import UnsatisfiableError
+from .errors import BudgetError, UnsatisfiableError
 from .regular import Language
 from .schema import Schema, read
 from .tokens import TokenLevel, Vocabulary
@@ -60,6 +60,12 @@ class Arena:
 
     def json(self, source: Any, options: JsonOptions, registry: Registry | None) -> tuple[JsonAutomaton, Schema]:
         """The automaton of a JSON Schema, through all stages."""
+        try:
+            return self._json(source, options, registry)
+        except RecursionError:
+            raise BudgetError("the schema nests too deep for the stack that is left here") from None
+
+    def _json(self, source: Any, options: JsonOptions, registry: Registry | None) -> tuple[JsonAutomaton, Schema]:
         schema = read(source, dialect=options.dialect, formats=options.formats, registry=registry)
         frames = FrameOptions(
             order=options.order,

@@ -200,7 +200,9 @@ SCHEMAS: dict[str, Make] = {
     },
     # nesting
     "500 arrays": lambda: nested(500, lambda inner: {"type": "array", "items": inner}),
-    "500 arrays, each with an item": lambda: nested(500, lambda inner: {"type": "array", "items": inner, "minItems": 1}),
+    "500 arrays, each with an item": lambda: nested(
+        500, lambda inner: {"type": "array", "items": inner, "minItems": 1}
+    ),
     "500 objects": lambda: nested(500, lambda inner: {"type": "object", "properties": {"a": inner}}),
     "500 objects, required": lambda: nested(
         500, lambda inner: {"type": "object", "properties": {"a": inner}, "required": ["a"]}

@@ -74,6 +74,8 @@ class Algebra:
 
     def require_satisfiable(self) -> None:
         """Raises UnsatisfiableError with the two pointers that clash if no value satisfies the schema."""
+        self.goals.effort.renew()
         if not self.nonempty(self.root):
+            self.goals.effort.renew()
             message, clash = explain(self)
             raise UnsatisfiableError(message, clash=clash, pointer=clash[0] if clash else "")

@@ -16,7 +16,7 @@ from ..schema.expr import Keys
 from .clauses import KeySet, Named, ObjectClause
 
 MAX_FINITE = 1024
-MAX_SIGNATURES = 512
+MAX_SIGNATURES = 256
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from .goals import Goal, Goals, Literal
 
 MAX_CHOICES = 4096
 MAX_STATES = 20_000
+MAX_UNIQUE = 256
 
 Seen = tuple[Canonical, ...]
 
@@ -57,15 +58,25 @@ class ArrayView:
     def __init__(self, clause: ArrayClause, reasoner: ArrayReasoner) -> None:
         self._reasoner = reasoner
         self._goals = reasoner.goals
-        self._each = clause.each
         self._counts = clause.counts
         self.low, self.high = clause.low, clause.high
         self.unique, self.repeats = clause.unique, clause.repeats
+        if clause.unique and clause.low > MAX_UNIQUE:
+            raise BudgetError(
+                f"{clause.low} different items are more than can be kept apart",
+                keyword="uniqueItems",
+                remedy=f"ask for at most {MAX_UNIQUE}",
+            )
         spans = [(part.start, part.stop) for part in clause.each] + [(part.start, part.stop) for part in clause.counts]
         bounds = [bound or 0 for span in spans for bound in span]
         self._tail = max(bounds, default=0)
         self._cap = max(self._tail, self.low) if self.high is None else ENDLESS
         self._item_goals: dict[int, Goal] = {}
+        self._ranges = [part for part in clause.each if part.stop is None or part.stop - part.start > 1]
+        self._places: dict[int, list[Literal]] = {}
+        for part in clause.each:
+            if part.stop == part.start + 1:
+                self._places.setdefault(part.start, []).extend(part.literals)
         self._counted: dict[ArrayProgress, bool] = {}
         self._distinct = Distinct(self.goal, self._tail, reasoner) if clause.unique else None
         self._kinds: dict[tuple[int, ...], list[frozenset[int]]] = {}
@@ -82,10 +93,13 @@ class ArrayView:
         found = self._item_goals.get(index)
         if found is None:
             literals = [
-                literal
-                for part in self._each
-                if part.start <= index and (part.stop is None or index < part.stop)
-                for literal in part.literals
+                *self._places.get(index, ()),
+                *(
+                    literal
+                    for part in self._ranges
+                    if part.start <= index and (part.stop is None or index < part.stop)
+                    for literal in part.literals
+                ),
             ]
             found = self._item_goals[index] = self._goals.of(literals)
         return found

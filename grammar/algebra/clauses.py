@@ -118,6 +118,18 @@ class ObjectClause:
         return frozenset([part.identity for part in self.each] + [part.identity for part in self.some])
 
     @lazy
+    def each_by_name(self) -> tuple[dict[str, list[Each]], list[Each]]:
+        """`each`: what is about one key, by the key, and the rest."""
+        by_name: dict[str, list[Each]] = {}
+        general: list[Each] = []
+        for each in self.each:
+            if each.name is None:
+                general.append(each)
+            else:
+                by_name.setdefault(each.name, []).append(each)
+        return by_name, general
+
+    @lazy
     def identity(self) -> tuple[object, ...]:
         """Equal for clauses that say the same."""
         return self.demands, self.low, self.high, frozenset(self.evaluated)

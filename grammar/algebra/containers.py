@@ -248,6 +248,9 @@ class _Fold:
                 remedy="simplify the combination of anyOf, oneOf, not or if beside each other",
             )
         self.work(len(left) * len(right))
+        self.goals.effort.spend(
+            len(left) * len(right) * (8 + len(left[0].each) + len(right[0].each)) if left and right else 0
+        )
         out: dict[tuple[object, ...], Any] = {}
         for a in left:
             for b in right:
@@ -284,6 +287,8 @@ class _Fold:
         parts = [self.forms(self.goals.of([(part, True)]), Mode.PLAIN) for part in expr.parts]
         possible = [i for i, part in enumerate(parts) if part]
         fixed = [[self.fixed(clause) for clause in part] for part in parts]
+        clauses = sum(map(len, parts))
+        self.goals.effort.spend(clauses * clauses)
         overlaps = {
             (i, j)
             for i, j in combinations(possible, 2)

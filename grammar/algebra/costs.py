@@ -20,6 +20,7 @@ from .objects import ObjectView, Progress, bits
 from .scalars import Numbers, Strings
 
 FAR = 1 << 30
+TOO_MANY = 20_000  # items that must come: no text so long is written
 
 
 class Forms(Protocol):
@@ -49,7 +50,9 @@ class Costs:
     def __init__(self, forms: Forms, views: Views) -> None:
         self._forms = forms
         self._views = views
-        self._memo: Fixpoint[Hashable, int] = Fixpoint(forms.goals.depth, FAR)  # one for all, since their cycles run through each other
+        self._memo: Fixpoint[Hashable, int] = Fixpoint(
+            forms.goals.depth, FAR
+        )  # one for all, since their cycles run through each other
 
     def value(self, goal: Goal) -> int:
         """The length of a shortest value of `goal`; FAR if there is none."""
@@ -110,15 +113,35 @@ class Costs:
     def _missing(self, view: ObjectView, progress: Progress) -> int:
         """Of a clause without demands beside required keys and a number: those keys, and the shortest of the others."""
         pending = view.pending(progress)
-        needed = bits(pending)
-        total = sum(4 + view.key_length(symbol) + self.value(view.goal(symbol)) for symbol in needed)
-        more = view.low - progress.size - len(needed)
+        total = self._required(view, pending)
+        more = view.low - progress.size - pending.bit_count()
         if more > 0:
             others = bits(view.allowed(progress) & ~pending)
             total += more * min((4 + view.key_length(s) + self.value(view.goal(s)) for s in others), default=FAR)
         return total
 
+    def _required(self, view: ObjectView, pending: int) -> int:
+        """The sum over keys that must come; that of most of them is known from the property before."""
+
+        def total(left: int) -> int:
+            if not left:
+                return 0
+            first = (left & -left).bit_length() - 1
+            rest = left & left - 1
+            return self._memo.get(
+                (view, left), lambda: 4 + view.key_length(first) + self.value(view.goal(first)) + total(rest)
+            )
+
+        if (view, pending) not in self._memo:
+            left = 0
+            for symbol in reversed(bits(pending)):  # one after the other, so that no recursion is deep
+                left |= 1 << symbol
+                total(left)
+        return total(pending)
+
     def _array(self, view: ArrayView, progress: ArrayProgress, seen: Seen) -> int:
+        if view.still(progress) > TOO_MANY:
+            return FAR
         total = 1
         if view.repeats and not progress.repeated:  # an item like one that is there, or two alike
             total += (1 if seen else 2) * (1 + self.value(view.goal(progress.length)))

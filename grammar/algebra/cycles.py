@@ -27,6 +27,9 @@ class Fixpoint(Generic[K, V]):
         self._active: dict[K, int] = {}
         self._touched = 1 << 60  # least depth of an active key that an answer in progress has relied on
 
+    def __contains__(self, key: K) -> bool:
+        return key in self._done
+
     def get(self, key: K, compute: Callable[[], V]) -> V:
         """The value at `key`; `compute` may call `get` again, for this key too."""
         if key in self._done:

@@ -104,9 +104,10 @@ class Emptiness:
         return ObjectView(clause, alphabet([clause]), self, ordered=False).satisfiable()
 
     def _property(self, clause: ObjectClause, name: str) -> Goal:
-        literals: list[Literal] = []
-        for each in clause.each:
-            if each.name == name or (each.name is None and holds_key(each.keys, name)):
+        by_name, general = clause.each_by_name
+        literals = [literal for each in by_name.get(name, ()) for literal in each.literals]
+        for each in general:
+            if holds_key(each.keys, name):
                 literals.extend(each.literals)
         return self.goals.of(literals)
 

@@ -37,6 +37,7 @@ def explain(judge: Judge) -> tuple[str, tuple[str, ...]]:
 def _flat(goals: Goals, literals: list[Literal]) -> list[Literal] | None:
     out: list[Literal] = []
     stack: list[tuple[Expr, bool, tuple[int, ...]]] = [(expr, sign, ()) for expr, sign in reversed(literals)]
+    entered: set[tuple[int, bool]] = set()
     while stack:
         expr, sign, targets = stack.pop()
         if isinstance(expr, Not):
@@ -44,6 +45,9 @@ def _flat(goals: Goals, literals: list[Literal]) -> list[Literal] | None:
         elif isinstance(expr, Ref):
             if expr.target in targets:
                 return None
+            if (expr.target, sign) in entered:
+                continue
+            entered.add((expr.target, sign))
             stack.append((goals.schema.definitions[expr.target], sign, (*targets, expr.target)))
         elif isinstance(expr, (AllOf, AnyOf)) and (isinstance(expr, AllOf) is sign or len(expr.parts) == 1):
             stack.extend((part, sign, targets) for part in reversed(expr.parts))

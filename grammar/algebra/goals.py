@@ -15,6 +15,7 @@ from typing import get_args
 
 from ..schema.expr import AllOf, Always, AnyOf, Expr, JsonType, Never, Not, Ref, Schema, Types
 from .depth import Depth
+from .effort import Effort
 
 Literal = tuple[Expr, bool]
 EVERY_TYPE: frozenset[JsonType] = frozenset(get_args(JsonType))
@@ -50,6 +51,7 @@ class Goals:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.depth = Depth()
+        self.effort = Effort()
         self._by_key: dict[frozenset[tuple[int, bool]], Goal] = {}
         self._single: dict[tuple[int, bool], Goal] = {}
         self._flat: dict[tuple[int, bool], tuple[Literal, ...] | None] = {}
@@ -80,6 +82,7 @@ class Goals:
                 signs.add(part[1])
         if len(signs) > 1 and any((node, not sign) in flat for node, sign in flat):
             return self.never
+        self.effort.spend(4 + 3 * len(flat))
         key = frozenset(flat)
         goal = self._by_key.get(key)
         if goal is None:
@@ -114,6 +117,7 @@ class Goals:
     def _open(self, literal: Literal, out: list[Literal]) -> bool:
         # An explicit stack: schemas nest deeper than Python's. `targets` is the chain of references that led here.
         stack: list[tuple[Expr, bool, tuple[int, ...]]] = [(*literal, ())]
+        entered: set[tuple[int, bool]] = set()  # a definition asked twice is asked once
         while stack:
             expr, sign, targets = stack.pop()
             if type(expr) not in _OPENED:
@@ -128,6 +132,10 @@ class Goals:
                 case Ref(target=target):
                     if target in targets:
                         return False
+                    if (target, sign) in entered:
+                        continue
+                    entered.add((target, sign))
+                    self.effort.spend(2 + len(targets) // 64)
                     stack.append((self.schema.definitions[target], sign, (*targets, target)))
                 case AllOf(parts=parts) if sign:
                     stack.extend((part, sign, targets) for part in reversed(parts))

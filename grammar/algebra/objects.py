@@ -89,6 +89,7 @@ class ObjectView:
         self._simple = not demands and self.high is None and self.low <= self.required.bit_count()
         self._symbol_goals: dict[int, Goal] = {}
         self._live: dict[Progress, bool] = {}
+        self._allowed: dict[Progress, int] = {}
         self._possible: int | None = None
         self.start = Progress()
 
@@ -146,6 +147,12 @@ class ObjectView:
 
     def allowed(self, progress: Progress) -> int:
         """The symbols that may come next, as bits."""
+        found = self._allowed.get(progress)
+        if found is None:
+            found = self._allowed[progress] = self._compute_allowed(progress)
+        return found
+
+    def _compute_allowed(self, progress: Progress) -> int:
         available = self._available(progress)
         if self._simple:
             pending = self.pending(progress) & ~self._from[self._end]

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from itertools import combinations
 from typing import Any, TypeVar
 
+from ..errors import BudgetError
 from ..regular import ANY, Language, NumberSpec, complement, format_language, intersect, numbers_empty, pattern, words
 from ..regular import contains as number_contains
 from ..schema.expr import (
@@ -36,6 +38,7 @@ Numbers = tuple[NumberSpec, ...]
 EVERY_NUMBER = NumberSpec()
 MAX_LISTED = 10_000
 _LITERAL_TYPES = frozenset(("null", "boolean"))
+MAX_OVERLAPS = 64
 LITERALS: frozenset[str] = frozenset({"null", "true", "false"})
 _LITERAL_OF: dict[Canonical, str] = {NULL: "null", TRUE: "true", FALSE: "false"}
 
@@ -96,8 +99,9 @@ class Scalars:
             elif len(goal.literals) > 1:  # the same case distinction stands in many goals: folded once, by itself
                 part = forms(self._goals.of([literal]))
             else:
-                part = self._compound(literal, kind, atom, forms)
+                part = self._compound(literal, kind, atom, forms, meet)
             if part is not None:
+                self._goals.effort.spend(40 * len(part) * len(out or ()))
                 out = part if out is None else meet(out, part)
                 if not out:
                     return ()
@@ -115,13 +119,27 @@ class Scalars:
         kind: str,
         atom: Callable[[Expr, bool], tuple[T, ...] | None],
         forms: Callable[[Goal], tuple[T, ...]],
+        meet: Callable[[tuple[T, ...], tuple[T, ...]], tuple[T, ...]],
     ) -> tuple[T, ...] | None:
         expr, sign = literal
         if isinstance(expr, OneOf) and sign:
             possible = [i for i, part in enumerate(expr.parts) if forms(self._goals.of([(part, True)]))]
             if len(possible) == 1:
                 return forms(self._goals.of([(expr.parts[possible[0]], True)]))
-            pairs = {(i, j) for i in possible for j in possible if i < j}
+            # Different constants are apart; of one that stands there twice no instance is left in the end.
+            values = {i: part.value for i, part in enumerate(expr.parts) if isinstance(part, Const)}
+            others = [i for i in possible if i not in values]
+            if len(others) > MAX_OVERLAPS:
+                raise BudgetError(
+                    f"oneOf has {len(others)} branches that allow {kind}s, which may overlap",
+                    pointer=expr.at,
+                    keyword="oneOf",
+                    remedy=f"use anyOf, or at most {MAX_OVERLAPS} branches that are no constants",
+                )
+            allowed = {i: forms(self._goals.of([(expr.parts[i], True)])) for i in others}
+            pairs = {(i, j) for i, j in combinations(others, 2) if meet(allowed[i], allowed[j])}
+            pairs |= {(min(i, j), max(i, j)) for i in others for j in possible if j in values}
+            pairs |= _repeated([(values[i], i) for i in possible if i in values])
             return _union(map(forms, exactly_one(self._goals, expr, possible, pairs)))
         if isinstance(expr, AnyOf) and sign and any(isinstance(part, Const) for part in expr.parts):
             values = [part.value for part in expr.parts if isinstance(part, Const)]
@@ -172,6 +190,14 @@ def _without(kind: str, forms: tuple[Any, ...] | None, values: frozenset[Any]) -
         elif kept:
             out.append(words(kept))
     return (*out, *(_meet_strings(tuple(rest), complement(words(sorted(values)))) if rest else ()))
+
+
+def _repeated(values: list[tuple[Canonical, int]]) -> set[tuple[int, int]]:
+    """The pairs of numbers that come with the same value."""
+    by_value: dict[Canonical, list[int]] = {}
+    for value, i in values:
+        by_value.setdefault(value, []).append(i)
+    return {pair for same in by_value.values() for pair in combinations(same, 2)}
 
 
 def _union(parts: Iterable[tuple[T, ...]]) -> tuple[T, ...]:

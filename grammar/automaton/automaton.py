@@ -29,15 +29,17 @@ class JsonAutomaton:
     def __init__(self, tables: Tables, lexemes: Lexemes, schema: Schema, options: FrameOptions) -> None:
         self.tables = tables
         self._completer = Completer(tables)
-        # What takes long needs no tables: those who decode meanwhile do not wait for it.
+        # What may take long needs no lock: other threads go on matching, and so do compilations of other schemas.
         algebra = Algebra(schema, lambda spec: spelled(spec, options))
         algebra.require_satisfiable()
+        self.builder = Builder(next(_NUMBERS), tables, lexemes, algebra, options)
+        position = self.builder.position({algebra.root: 1})
+        self.builder.prepare(position)
         with tables.lock:
-            self.builder = Builder(next(_NUMBERS), tables, lexemes, algebra, options)
-            position = self.builder.position({algebra.root: 1})
             containers = Containers(ObjectHandler, ArrayHandler)
             row, frame = value_frame(self.builder, position, End(self.builder), containers)
-        self.start = Configuration(row, frame)
+            self.start = Configuration(row, frame)
+            self._completer.require_short(self.start)
 
     @property
     def start_row(self) -> int:

@@ -15,6 +15,7 @@ from ..algebra import FAR, bits
 from ..errors import BudgetError
 from .arrays import ArrayHandler
 from .codes import ARRAY_CLOSE, ARRAY_OPEN, CHECK_LOW, LABEL_MASK, OBJECT_CLOSE, OBJECT_OPEN, ROW_MASK
+from .frames import FrameHandler
 from .objects import ObjectHandler
 from .stepper import Configuration, ends, follow, step
 from .tables import Tables
@@ -22,7 +23,7 @@ from .values import ValueHandler
 
 MAX_ROWS = 50_000
 MAX_STEPS = 50_000
-MAX_TEXT = 100_000
+MAX_TEXT = 32_768
 
 
 class Completer:
@@ -44,6 +45,9 @@ class Completer:
         self._steps = 0
         while not ends(tables, at) and at not in known:
             best: tuple[int, bytes, Configuration] | None = None
+            bound, steady = _bound(tables, at)
+            if bound > MAX_TEXT:
+                raise _too_long()
             least = _least(tables, at.frame)
             for path, label, before in self._endings(at):
                 if best is not None and len(path) + least >= best[0]:
@@ -53,14 +57,26 @@ class Completer:
                 after = follow(tables, before.frame, label, before.texts)
                 if after is None:
                     continue
-                total = len(path) + _cost(tables, before.frame, label)
+                rest = _cost(tables, before.frame, label)
+                total = len(path) + rest
                 if best is None or total < best[0]:
                     best = total, path, after
+                if total <= bound or (steady and rest <= bound):
+                    best = total, path, after
+                    break
             if best is None or best[0] + len(out) > MAX_TEXT:
-                raise BudgetError(f"the shortest way to end this text is longer than {MAX_TEXT} bytes")
+                raise _too_long()
             out += best[1]
             at = best[2]
         return bytes(out)
+
+    def require_short(self, start: Configuration) -> None:
+        """Raises BudgetError if even the shortest text is absurdly long, as far as that is easily seen."""
+        if _bound(self._tables, start)[0] > MAX_TEXT:
+            raise BudgetError(
+                f"every valid text is longer than {MAX_TEXT} bytes",
+                remedy="lower minLength, minItems, minContains or minProperties, or shorten constants and patterns",
+            )
 
     def _endings(self, at: Configuration) -> Iterator[tuple[bytes, int, Configuration]]:
         """(path, label, configuration before the label) for the labels that the lexeme can end with, nearest first.
@@ -113,6 +129,29 @@ class Completer:
             edges = [(value, byte) for value, byte in pairs if value < 0 or value & ROW_MASK]
             found = self._distinct[row] = sorted(edges, key=lambda edge: edge[1])
         return found
+
+
+def _too_long() -> BudgetError:
+    return BudgetError(f"the shortest way to end this text is longer than {MAX_TEXT} bytes")
+
+
+def _bound(tables: Tables, at: Configuration) -> tuple[int, bool]:
+    """What the frame says in advance about the bytes still to come up to the end of the container around; 0 if nothing.
+
+    A way out that is no longer needs no comparison with others. True beside it: nor does a lexeme after which no more
+    than this is to come, since the container then comes nearer to its end.
+    """
+    handler = tables.handler(at.frame)
+    if isinstance(handler, FrameHandler):
+        handler.renew()
+    if isinstance(handler, ObjectHandler):
+        costs, views = handler.builder.costs, handler.shape.views
+        return min((costs.object(views[i], progress) for i, progress, _ in handler.alternatives), default=0), True
+    if isinstance(handler, ValueHandler) and at.row == handler.start.row and not tables.value(at.row, ord("]")):
+        costs = handler.builder.costs
+        parts = handler.position.parts
+        return min((costs.value(goal) + handler.after.cost(tags) for goal, tags in parts), default=0), False
+    return 0, False
 
 
 def _least(tables: Tables, frame: int) -> int:

@@ -133,13 +133,21 @@ class FrameHandler(ABC):
 
     __slots__ = ()
 
+    builder: Builder
+
     def fill(self, frame: int, label: int) -> Step:
+        self.renew()
         return self.step(label, None)
 
     def resolve(self, frame: int, label: int, texts: Texts) -> tuple[int, int] | None:
+        self.renew()
         answer = self.step(label, texts)
         assert not isinstance(answer, Depends)
         return answer
+
+    def renew(self) -> None:
+        """A new question begins, with as much work allowed as any."""
+        self.builder.algebra.goals.effort.renew()
 
     @abstractmethod
     def step(self, label: int, texts: Texts | None) -> Step:
@@ -239,6 +247,10 @@ class Builder:
         if found is None:
             found = position.starts[key] = self.lexemes.value(self._spec(position, key))
         return found
+
+    def prepare(self, position: Position) -> None:
+        """Works out what the position's start will need of the algebra; touches no tables, needs no lock."""
+        self._spec(position, (True, False, False, 0))
 
     def keys(self, shape: Shape, used: tuple[str, ...], depth: int) -> KeyLexeme:
         """The key lexeme of a shape; `used` are undeclared keys that the object already has."""

@@ -343,8 +343,10 @@ class Tables:
             return state
         try:
             answer = self.handler(frame).fill(frame, label)
-        except BaseException:
+        except BaseException as error:
             self._next_row[int(self.base[frame]) + label] = UNKNOWN
+            if isinstance(error, RecursionError):
+                raise BudgetError("what follows here nests too deep for the stack that is left") from None
             raise
         at = int(self.base[frame]) + label  # the handler may have moved the block
         if answer is None:

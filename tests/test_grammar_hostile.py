@@ -1,0 +1,347 @@
+"""Hostile schemas and patterns: each is compiled or refused, in bounded time and memory, with nothing but GrammarError.
+
+Compiled means usable: a first mask that allows something, a random text, and a way out that is taken token by token.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hostile_schemas import PATTERNS, SCHEMAS, UNSATISFIABLE, listed, nested, record
+from slipcast.grammar import (
+    BudgetError,
+    GrammarCompiler,
+    GrammarError,
+    Matcher,
+    UnsatisfiableError,
+    Vocabulary,
+)
+
+SECONDS = 2.0
+"""Of CPU time for compiling and the first mask; as much again for a text, the way out and taking it."""
+MEGABYTES = 500
+_TOKENS: list[bytes | None] = [bytes((byte,)) for byte in range(256)]
+_TOKENS += [b"ab", b'": ', b'",', b"  ", b"}}", b'{"', None]
+VOCABULARY = Vocabulary(tokens=_TOKENS, eos_ids=[len(_TOKENS) - 1])
+
+
+def compiler(**options: Any) -> GrammarCompiler:
+    made = GrammarCompiler(VOCABULARY, **options)
+    mask(made.json_object().matcher())  # the kernel is loaded once per process
+    return made
+
+
+def mask(matcher: Matcher) -> Any:
+    row = np.zeros(VOCABULARY.words, np.int32)
+    matcher.fill_mask(row)
+    return row
+
+
+def finish(matcher: Matcher) -> None:
+    way = matcher.closing()
+    assert len(way) == matcher.distance()
+    assert all(matcher.accept(token) for token in way)
+    assert matcher.is_accepting()
+
+
+def hurt(schema: Any, **options: Any) -> None:
+    """Compiles and uses a schema within the bounds; a GrammarError is as good as a grammar."""
+    made = compiler()
+    started = time.process_time()
+    try:
+        grammar = made.json_schema(schema, **options)
+        assert mask(grammar.matcher()).any()
+    except GrammarError as error:
+        assert str(error)
+        assert len(str(error)) < 2000
+        assert time.process_time() - started < SECONDS
+        return
+    assert time.process_time() - started < SECONDS
+    try:
+        assert grammar.accepts(grammar.sample(1))
+        finish(grammar.matcher())
+    except BudgetError:  # the nearest end may be out of sight
+        pass
+    assert time.process_time() - started < 2 * SECONDS
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_pattern(name: str) -> None:
+    hurt({"type": "string", "pattern": PATTERNS[name]})
+
+
+@pytest.mark.parametrize("name", ["more states than memory", "60,000 parentheses", "counted dots", "nested counts"])
+def test_pattern_as_grammar(name: str) -> None:
+    try:
+        grammar = compiler().regex(PATTERNS[name])
+        assert mask(grammar.matcher()).any()
+    except GrammarError:
+        pass
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schema(name: str) -> None:
+    hurt(SCHEMAS[name]())
+
+
+@pytest.mark.parametrize("name", ["200 optional properties", "500 objects, required", "oneOf 8 deep", "tree"])
+def test_schema_with_other_options(name: str) -> None:
+    hurt(SCHEMAS[name](), order="any", spelling="any", whitespace="pretty")
+
+
+WORK = {
+    "10,000 strings",
+    "10,000 integers",
+    "200 optional properties",
+    "200 required properties",
+    "keys with everything",
+    "keys of 5,000 characters",
+    "500 arrays, each with an item",
+    "500 objects, required",
+    "500 anyOf",
+    "500 allOf",
+    "500 not",
+    "500 if",
+    "5,000 references in a row",
+    "doubling allOf",
+    "maxLength 100,000",
+    "maxItems 100,000",
+    "contains 50 to 100",
+}
+
+
+@pytest.mark.parametrize("name", sorted(WORK))
+def test_these_compile(name: str) -> None:
+    grammar = compiler().json_schema(SCHEMAS[name]())
+    assert grammar.accepts(grammar.shortest)
+
+
+REFUSED = [
+    "minLength 100,000",
+    "minLength in a property",
+    "minItems 100,000",
+    "minItems nested",
+    "100,000 properties at least",
+    "contains 100,000",
+    "long constant",
+]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_texts_too_long_are_refused_when_compiled(name: str) -> None:
+    with pytest.raises(BudgetError, match="longer than"):
+        compiler().json_schema(SCHEMAS[name]())
+
+
+@pytest.mark.parametrize("name", UNSATISFIABLE)
+def test_clashing_keywords_are_named(name: str) -> None:
+    schema, allowed = UNSATISFIABLE[name]
+    with pytest.raises(UnsatisfiableError) as caught:
+        compiler().json_schema(schema)
+    assert caught.value.clash
+    assert set(caught.value.clash) <= allowed
+
+
+MEASURED = ["10,000 strings", "more states than memory", "doubling references", "12 independent key patterns"]
+_SCRIPT = """
+import json, resource, sys
+import hostile_schemas, test_grammar_hostile as hostile
+hostile.compiler()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+name = sys.argv[1]
+pattern = hostile_schemas.PATTERNS.get(name)
+hostile.hurt({"pattern": pattern} if pattern else hostile_schemas.SCHEMAS[name]())
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="resource usage is counted on POSIX systems only")
+@pytest.mark.parametrize("name", MEASURED)
+def test_memory(name: str) -> None:
+    here = Path(__file__).parent
+    script = f"import sys; sys.path[:0] = {[str(here), *sys.path]!r}\n{_SCRIPT}"
+    done = subprocess.run([sys.executable, "-c", script, name], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) < MEGABYTES
+
+
+def test_depth_does_not_depend_on_the_caller() -> None:
+    def deeper(levels: int, call: Callable[[], Any]) -> Any:
+        return deeper(levels - 1, call) if levels else call()
+
+    schema = nested(100, lambda inner: {"type": "array", "items": inner, "minItems": 1})
+    made = compiler()
+    for levels in (300, 800, 930):
+        try:
+            grammar = deeper(levels, lambda: made.json_schema(schema, max_digits=20))
+        except GrammarError:
+            continue
+        assert grammar.accepts("[" * 100 + "1" + "]" * 100)
+
+
+# ---- threads, caches, arenas
+
+
+SOME: list[tuple[Any, str, str]] = [
+    ({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}, '{"a": 12}', '{"a": "x"}'),
+    ({"type": "array", "items": {"enum": ["x", "y"]}, "uniqueItems": True}, '["x", "y"]', '["x", "x"]'),
+    ({"type": "string", "pattern": "^[a-f]{3,5}$"}, '"abcd"', '"abcg"'),
+    ({"oneOf": [{"type": "integer", "multipleOf": 3}, {"type": "integer", "multipleOf": 5}]}, "9", "15"),
+    ({"type": "object", "propertyNames": {"maxLength": 3}, "additionalProperties": {"type": "null"}},
+     '{"abc": null}', '{"abcd": null}'),
+    ({"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#"}}]}, "[[null], []]", "[1]"),
+    ({"type": "string", "format": "ipv4"}, '"10.0.0.1"', '"10.0.0.256"'),
+    (record(30, required=["p3"]), '{"p3": "x"}', '{"p2": "x"}'),
+]  # fmt: skip
+
+
+def variant(i: int, round_: int) -> Any:
+    schema = dict(SOME[i][0])
+    return {**schema, "description": f"variant {round_}"}
+
+
+def walk(grammar: Any, seed: int) -> None:
+    matcher = grammar.matcher()
+    generator = random.Random(seed)
+    for _ in range(generator.randint(1, 12)):
+        allowed = np.flatnonzero(np.unpackbits(mask(matcher).view(np.uint8), bitorder="little"))
+        assert len(allowed)
+        token = int(generator.choice(allowed.tolist()))
+        assert matcher.accept(token)
+        if matcher.is_terminated():
+            return
+    finish(matcher)
+
+
+def test_threads_share_a_compiler() -> None:
+    made = compiler()
+    wrong: list[BaseException] = []
+
+    def work(i: int) -> None:
+        try:
+            for round_ in range(6):
+                j = (i + round_) % len(SOME)
+                grammar = made.json_schema(variant(j, round_ % 3))
+                assert grammar.accepts(SOME[j][1])
+                assert not grammar.accepts(SOME[j][2])
+                walk(grammar, 100 * i + round_)
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not any(thread.is_alive() for thread in threads)
+    assert not wrong
+
+
+def test_a_slow_compile_holds_nobody_up() -> None:
+    made = compiler()
+    matcher = made.json_schema(SOME[0][0]).matcher()
+    mask(matcher)
+    slow = SCHEMAS["12 independent key patterns"]()
+    done = threading.Event()
+
+    def compile_slowly() -> None:
+        with pytest.raises(BudgetError):
+            made.json_schema(slow)
+        done.set()
+
+    thread = threading.Thread(target=compile_slowly, daemon=True)
+    thread.start()
+    filled = 0
+    while not done.is_set() and filled < 50:
+        mask(matcher)
+        filled += 1
+    assert filled == 50  # many masks while one schema is being refused
+    thread.join(60)
+
+
+def test_a_small_arena_gives_way_and_old_matchers_go_on() -> None:
+    made = compiler(arena_bytes=1 << 16)
+    old = [(made.json_schema(schema), good, bad) for schema, good, bad in SOME]
+    matchers = [grammar.matcher() for grammar, _, _ in old]
+    for i in range(5):
+        made.json_schema(record(50, description=f"another {i}"))
+    for (grammar, good, bad), matcher in zip(old, matchers, strict=True):
+        assert mask(matcher).any()
+        finish(matcher)
+        assert grammar.accepts(good)
+        assert not grammar.accepts(bad)
+    rows = np.zeros((len(old), VOCABULARY.words), np.int32)
+    made.fill_masks([grammar.matcher() for grammar, _, _ in old], rows)
+    assert rows.any(axis=1).all()
+
+
+def test_equal_schemas_hit_the_cache() -> None:
+    made = compiler()
+    first = made.json_schema({"type": "object", "properties": {"a": True, "b": True}, "title": "t"})
+    assert made.json_schema({"type": "object", "properties": {"a": True, "b": True}, "title": "t"}) is first
+    other = made.json_schema({"type": "object", "properties": {"b": True, "a": True}, "title": "t"})
+    assert other is not first
+    assert first.accepts('{"a":1,"b":1}')
+    assert not other.accepts('{"a":1,"b":1}')
+
+
+@pytest.mark.parametrize("around", ["properties", "$defs", "patternProperties"])
+def test_the_order_of_properties_counts_below_any_name(around: str) -> None:
+    def schema(*names: str) -> Any:
+        inner = {"type": "object", "properties": dict.fromkeys(names, True), "required": list("ab")}
+        below = {around: {"properties": inner}, "type": "object"}
+        return {**below, "$ref": "#/$defs/properties"} if around == "$defs" else below
+
+    made = compiler()
+    first, second = made.json_schema(schema("a", "b")), made.json_schema(schema("b", "a"))
+    assert first is not second
+    text = '{"a":1,"b":1}' if around == "$defs" else '{"properties":{"a":1,"b":1}}'
+    assert first.accepts(text)
+    assert not second.accepts(text)
+
+
+def test_what_is_no_plain_json_is_not_mistaken_for_it() -> None:
+    from decimal import Decimal
+
+    made = compiler()
+    number, text = made.json_schema({"const": Decimal("1")}), made.json_schema({"const": "Decimal('1')"})
+    assert number.accepts("1")
+    assert not text.accepts("1")
+
+
+def test_saved_grammars_come_back(tmp_path: Path) -> None:
+    made = compiler()
+    for schema, _, _ in SOME:
+        made.json_schema(schema, order="any", whitespace="compact")
+    made.regex("a+b")
+    made.choice(["x", "y"])
+    path = tmp_path / "grammars.jsonl"
+    saved = made.save(path)
+    assert saved == len(SOME) + 3  # and the object that warmed it up
+    fresh = GrammarCompiler(VOCABULARY)
+    assert fresh.load(path) == saved
+    misses = fresh.misses
+    for schema, good, bad in SOME:
+        grammar = fresh.json_schema(schema, order="any", whitespace="compact")
+        assert grammar.accepts(json.dumps(json.loads(good), separators=(",", ":")))
+        assert not grammar.accepts(json.dumps(json.loads(bad), separators=(",", ":")))
+    assert fresh.misses == misses
+
+
+def test_a_failed_compile_leaves_the_compiler_sound() -> None:
+    made = compiler()
+    for schema in ({"properties": {"foo": "bar"}}, {"pattern": "("}, {"enum": []}, {"$ref": "#"}, {"minItems": -1}):
+        with pytest.raises(GrammarError):
+            made.json_schema(schema)
+    grammar = made.json_schema({"enum": listed(50, lambda i: f"v{i}")})
+    assert grammar.accepts('"v49"')
