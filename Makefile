@@ -1,4 +1,4 @@
-# Verbs: demo test lint suite bench-masks bench-engine. Each creates .venv by itself, or reuses it: the environment is made again only
+# Verbs: demo test lint suite bench-masks bench-engine bench-constrained. Each creates .venv by itself, or reuses it: the environment is made again only
 # when pyproject.toml changes, and needs no network otherwise. The package is installed as a user has it, not as a link to the
 # sources, so that what is tested and type-checked is what is shipped.
 
@@ -22,7 +22,7 @@ PYTEST ?=
 SHORTER := $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SECONDS),--seconds $(SECONDS))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint suite bench-masks bench-engine clean
+.PHONY: help demo test lint suite bench-masks bench-engine bench-constrained clean
 
 help:
 	@echo "make demo          ask the default model for JSON of a nested schema"
@@ -31,6 +31,7 @@ help:
 	@echo "make suite         the official JSON Schema tests"
 	@echo "make bench-masks   mask and compile times beside llguidance and xgrammar"
 	@echo "make bench-engine  prefill and decode speed beside llama.cpp"
+	@echo "make bench-constrained  what constraints cost and save"
 	@echo "make clean         remove the environment and what the verbs built"
 
 demo: $(INSTALLED)
@@ -51,6 +52,9 @@ bench-masks: $(DEVELOP) $(INSTALLED)
 
 bench-engine: $(DEVELOP) $(INSTALLED)
 	@$(BIN)/python benchmarks/engine.py $(SHORTER)
+
+bench-constrained: $(DEVELOP) $(INSTALLED)
+	@$(BIN)/python benchmarks/constrained.py $(SHORTER)
 
 $(RUNTIME):
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer on PATH; install one, or say make PYTHON=/path/to/python3.11" >&2; exit 2; }
