@@ -68,7 +68,7 @@ def step(tables: Tables, at: Configuration, byte: int) -> Configuration | None:
 def follow(tables: Tables, frame: int, label: int, texts: tuple[bytes, ...]) -> Configuration | None:
     """The configuration after a lexeme of `frame` ended with `label`."""
     if texts:
-        answer = tables.handler(frame).resolve(frame, label, texts)
+        answer = tables.resolve(frame, label, texts)
         if answer is None:
             return None
         row, following = answer

@@ -52,6 +52,7 @@ EDGES: Final = 1 << 24
 FRAMES: Final = 1 << 22
 TRANSITIONS: Final = 1 << 24
 WORDS: Final = 1 << 23
+RESOLVED: Final = 1 << 14
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -119,6 +120,7 @@ class Tables:
         self._block_starts: list[int] = []
         self._block_builders: list[Callable[[int], None]] = []
         self._interned: dict[Hashable, int] = {}
+        self._resolved: dict[tuple[int, int, tuple[bytes, ...]], tuple[int, int] | None] = {}
         self._keys: list[Hashable] = [None]
         self._handlers: list[Handler | None] = [None]
         self.reach[:2] = -1
@@ -357,6 +359,15 @@ class Tables:
             state, self._next_frame[at] = answer
         self._next_row[at] = state
         return state
+
+    def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> tuple[int, int] | None:
+        """The handler's exact answer, remembered: many tokens end a key in many ways, and all ask the same of it."""
+        key = (frame, label, texts)
+        if key not in self._resolved:
+            if len(self._resolved) >= RESOLVED:
+                self._resolved.clear()
+            self._resolved[key] = self.handler(frame).resolve(frame, label, texts)
+        return self._resolved[key]
 
     def next(self, frame: int, label: int) -> tuple[int, int]:
         """`(next_row, next_frame)` of a transition, filled if need be; a row below zero is DEAD or TEXT_DEPENDENT."""
