@@ -60,9 +60,7 @@ class PatternError(GrammarError):
     ) -> None:
         self.pattern = pattern
         self.position = position
-        super().__init__(
-            f"{message} in the pattern {pattern!r} at offset {position}", pointer=pointer, keyword=keyword
-        )
+        super().__init__(f"{message} in the pattern {pattern!r} at offset {position}", pointer=pointer, keyword=keyword)
 
 
 class BudgetError(GrammarError):
