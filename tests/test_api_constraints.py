@@ -1,0 +1,68 @@
+"""All ways to say what an answer may be end in the same call of the grammar compiler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fakes import FakeService
+from slipcast.engine import Engine, RequestError
+from slipcast.engine.api.errors import BodyError
+
+HELLO = [{"role": "user", "content": "hello"}]
+SCHEMA = {"type": "integer"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "compiled"),
+    [
+        ({"response_format": {"type": "regex", "pattern": "a+"}}, ("regex", "a+", {})),
+        ({"response_format": {"type": "choice", "choices": ["a", "b"]}}, ("choice", ("a", "b"), {})),
+        ({"guided_json": SCHEMA}, ("json_schema", SCHEMA, {})),
+        ({"guided_json": '{"type": "integer"}'}, ("json_schema", '{"type": "integer"}', {})),
+        ({"guided_json": True}, ("json_schema", True, {})),
+        ({"guided_regex": "a+"}, ("regex", "a+", {})),
+        ({"guided_choice": ["a", "b"]}, ("choice", ["a", "b"], {})),
+        ({"structured_outputs": {"json": SCHEMA}}, ("json_schema", SCHEMA, {})),
+        ({"structured_outputs": {"regex": "a+"}}, ("regex", "a+", {})),
+        ({"structured_outputs": {"choice": ["a"]}}, ("choice", ["a"], {})),
+        ({"structured_outputs": {"json_object": True}}, ("json_object", None, {})),
+        ({"guided_regex": "a+", "response_format": {"type": "text"}}, ("regex", "a+", {})),
+    ],
+)
+def test_kinds(asked: dict[str, Any], compiled: tuple[str, Any, dict[str, Any]]) -> None:
+    service = FakeService()
+    Engine(service=service).chat.completions.create(messages=HELLO, **asked)
+    assert service.compiled == [compiled]
+    assert service.requests[0].grammar is not None
+
+
+@pytest.mark.parametrize("asked", [{}, {"structured_outputs": {}}, {"structured_outputs": {"json_object": False}}])
+def test_none(asked: dict[str, Any]) -> None:
+    service = FakeService()
+    Engine(service=service).chat.completions.create(messages=HELLO, **asked)
+    assert service.compiled == [] and service.requests[0].grammar is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "said"),
+    [
+        ({"guided_regex": "a", "guided_choice": ["b"]}, RequestError, "guided_regex and guided_choice both"),
+        (
+            {"response_format": {"type": "json_object"}, "structured_outputs": {"regex": "b"}},
+            RequestError,
+            "response_format and structured_outputs.regex both",
+        ),
+        ({"guided_choice": []}, BodyError, "guided_choice"),
+        ({"guided_choice": [1]}, BodyError, "guided_choice"),
+        ({"guided_regex": 1}, BodyError, "guided_regex"),
+        ({"structured_outputs": {"grammar": "root ::= x"}}, BodyError, "grammar"),
+        ({"response_format": {"type": "choice", "choices": []}}, BodyError, "choices"),
+        ({"response_format": {"type": "regex"}}, BodyError, "pattern"),
+    ],
+)
+def test_refusals(asked: dict[str, Any], error: type[Exception], said: str) -> None:
+    service = FakeService()
+    with pytest.raises(error, match=said):
+        Engine(service=service).chat.completions.create(messages=HELLO, **asked)
+    assert not service.requests
