@@ -19,10 +19,10 @@ from ..plugins.protocols import CompiledGrammar
 from ..samplers import SamplingParams
 from . import request as events
 from .api import types as wire
-from .api.constraints import ChoiceFormat, RegexFormat, one_source
 from .api.errors import ModelNotFoundError, from_validation
 from .api.templates import ChatTemplate
 from .errors import RequestError
+from .prompt import PromptTokenizer, encode_prompt
 from .request import Event, Failed, Finished, GenerationRequest, OnEvent, TextDelta
 from .stats import Stats
 
@@ -48,14 +48,8 @@ SHARED_OPTIONS = (
 GRAMMAR_OPTIONS = ("order", "whitespace", "spelling")
 
 
-class Tokenizer(Protocol):
+class Tokenizer(PromptTokenizer, Protocol):
     """What a chat needs of the tokenizer."""
-
-    def encode(self, text: str, /, *, bos: bool = False) -> Sequence[int]:
-        """Token ids of a rendered prompt; names of special tokens in it become those tokens, `bos` sees to the
-        first.
-        """
-        ...
 
     @property
     def size(self) -> int: ...
@@ -81,6 +75,9 @@ class Service(Protocol):
 
     @property
     def compiler(self) -> Any: ...
+
+    @property
+    def context_length(self) -> int: ...
 
     @property
     def closed(self) -> bool: ...
@@ -161,10 +158,12 @@ def prepare(service: Service, template: ChatTemplate, body: wire.ChatCompletionR
             param="tools",
             remedy="leave them out, or ask for the answer with response_format",
         )
+    if isinstance(body.tool_choice, dict):
+        raise RequestError("tool_choice names a tool, and there are no tools", param="tool_choice")
     params = sampling(body)
     params.check_vocabulary(service.tokenizer.size)
-    prompt = tuple(service.tokenizer.encode(template.render(body.messages), bos=True))
-    source = one_source(grammar_source(body.response_format), body)
+    prompt = encode_prompt(service.tokenizer, template, body.messages, limit=service.context_length)
+    source = grammar_source(body.response_format)
     grammar = None if source is None else service.compile(*source)
     request = GenerationRequest(prompt=prompt, params=params, grammar=grammar)
     return PreparedChat(body=body, request=request, model=service.model_name, created=int(time.time()))
@@ -191,10 +190,6 @@ def grammar_source(wanted: wire.ResponseFormat | None) -> tuple[str, Any, Mappin
         return "json_schema", chosen.schema_, options
     if isinstance(wanted, wire.JsonObjectFormat):
         return ("json_object", None, {}) if wanted.schema_ is None else ("json_schema", wanted.schema_, {})
-    if isinstance(wanted, RegexFormat):
-        return "regex", wanted.pattern, {}
-    if isinstance(wanted, ChoiceFormat):
-        return "choice", tuple(wanted.choices), {}
     return None
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import errno
 import logging
 import signal
 import socket
+import time
 from contextlib import suppress
+from types import FrameType
 
 import uvicorn
 
@@ -16,7 +19,41 @@ from .cli_terminal import ProgressBars, open_template
 from .engine import AsyncEngine
 from .errors import EngineError
 
-SHUTDOWN_SECONDS = 10
+# Supervisors kill after ten seconds what they asked to end.
+GRACE_SECONDS = 5
+GIVE_UP_SECONDS = 3
+
+
+class Server(uvicorn.Server):
+    """Ends in order: running answers have GRACE_SECONDS to finish, or none after a second signal; then the engine
+    closes, and every stream that still runs ends with an event that says so.
+    """
+
+    def __init__(self, config: uvicorn.Config, engine: AsyncEngine) -> None:
+        super().__init__(config)
+        self._engine = engine
+        self._hurry = False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal asks to end, the second to end now; a third does not wait for anything."""
+        if self.should_exit and not self._hurry:
+            self._hurry = True
+        else:
+            super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """What uvicorn does, and the engine closed in time."""
+        closing = asyncio.create_task(self._close_engine())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            closing.cancel()
+
+    async def _close_engine(self) -> None:
+        deadline = time.monotonic() + GRACE_SECONDS
+        while not self._hurry and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
+        await asyncio.to_thread(self._engine.close)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,13 +75,14 @@ def run(options: argparse.Namespace) -> int:
             app,
             log_level=options.log_level,
             access_log=options.log_level == "debug",
-            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            timeout_graceful_shutdown=GRACE_SECONDS + GIVE_UP_SECONDS,
+            ws="none",
             lifespan="on",
         )
         # Once all is shut down in order uvicorn raises again the signal that ended it; that is no failure.
         signal.signal(signal.SIGTERM, lambda number, frame: None)
         with suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listener])
+            Server(config, engine).run(sockets=[listener])
     return 0
 
 

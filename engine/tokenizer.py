@@ -36,6 +36,8 @@ _PATTERNS: Final[Mapping[str, str]] = {
     "llama-bpe": _LLAMA3, "llama3": _LLAMA3, "llama-v3": _LLAMA3, "dbrx": _LLAMA3, "smaug-bpe": _LLAMA3,
     "qwen2": _QWEN2, "stablelm2": _QWEN2,
 }  # fmt: skip
+# The bytes that occur in UTF-8 (RFC 3629, section 4).
+_UTF8_BYTES: Final = (*range(0xC0), *range(0xC2, 0xF5))
 _DIGITS_FIRST: Final = frozenset({"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone"})
 
 
@@ -55,8 +57,11 @@ class TextTokenizer:
         eos_ids: Sequence[int],
         add_bos: bool = False,
         chat_template: str | None = None,
+        byte_level: bool = False,
     ) -> None:
-        """`token_bytes[i]`: what id i spells, None for an id that is never text."""
+        """`token_bytes[i]`: what id i spells, None for an id that is never text. `byte_level`: bytes are what it knows,
+        so of unknown text single bytes vanish, and nothing more.
+        """
         self.tokenizer = tokenizer
         self.token_bytes = tuple(token_bytes)
         self.size = len(self.token_bytes)
@@ -64,6 +69,7 @@ class TextTokenizer:
         self.eos_ids = tuple(eos_ids)
         self.add_bos = add_bos and bos_id is not None
         self.chat_template = chat_template
+        self.byte_level = byte_level
         self.special_ids = frozenset(id_ for id_, data in enumerate(self.token_bytes) if data is None)
 
     @property
@@ -98,6 +104,32 @@ class TextTokenizer:
     def decode(self, tokens: Iterable[int]) -> str:
         """The text of tokens, special ones left out; U+FFFD where bytes are not whole characters."""
         return b"".join(map(self.bytes_of, tokens)).decode("utf-8", "replace")
+
+    @cached_property
+    def special_names(self) -> frozenset[str]:
+        """Names of the special tokens, which `encode` finds in a text."""
+        return frozenset(name for name in map(self.name, self.special_ids) if name)
+
+    def least_tokens(self, text: str) -> int:
+        """At least so many tokens has the text, found without tokenizing it; 0 where nothing is known."""
+        data = text.encode()
+        if self.byte_level:
+            data = data.translate(None, self._missing)
+        elif self._missing:
+            return 0
+        return -(-len(data) // self._longest)
+
+    @cached_property
+    def _missing(self) -> bytes:
+        """Bytes of UTF-8 that no token of their own spells."""
+        spelled = set(self.token_bytes)
+        return bytes(byte for byte in _UTF8_BYTES if bytes([byte]) not in spelled)
+
+    @cached_property
+    def _longest(self) -> int:
+        """The most bytes of text that one token stands for."""
+        names = (name.encode() for name in self.special_names)
+        return max(map(len, (*filter(None, self.token_bytes), *names)), default=1)
 
     @cached_property
     def _plain(self) -> Tokenizer:
@@ -135,6 +167,7 @@ def build_tokenizer(spec: TokenizerSpec) -> TextTokenizer:
         eos_ids=_ends(spec, types),
         add_bos=spec.add_bos,
         chat_template=spec.chat_template,
+        byte_level=spec.model == "gpt2",
     )
 
 

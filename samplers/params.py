@@ -12,6 +12,7 @@ MAX_STOP_STRINGS = 64
 MAX_TOP_LOGPROBS = 20
 MAX_CHOICES = 128
 SEED_LIMIT = 1 << 64
+MAX_ID_DIGITS = 18
 
 
 def _number(option: str, value: object, low: float, high: float, *, low_open: bool = False) -> float:
@@ -66,7 +67,7 @@ def _bias_pairs(value: object) -> tuple[tuple[int, float], ...]:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise SamplingError("logit_bias", value, allowed)
         token, bias = pair
-        if isinstance(token, str) and token.isascii() and token.isdecimal():
+        if isinstance(token, str) and token.isascii() and token.isdecimal() and len(token) <= MAX_ID_DIGITS:
             token = int(token)
         if isinstance(token, bool) or not isinstance(token, int) or token < 0:
             raise SamplingError("logit_bias", token, "token ids, integers of at least 0, as keys")

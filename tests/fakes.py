@@ -58,8 +58,13 @@ class FakeTokenizer:
     bos_text = "<s>"
     eos_text = "</s>"
 
-    def encode(self, text: str, *, bos: bool = False) -> list[int]:
+    special_names = frozenset({"<s>", "</s>"})
+
+    def encode(self, text: str, *, special: bool = True, bos: bool = False) -> list[int]:
         return [ord(character) for character in text]
+
+    def least_tokens(self, text: str) -> int:
+        return len(text.encode()) // 4
 
 
 class FakeGrammar:
@@ -71,6 +76,7 @@ class FakeService:
     """Remembers what was asked of it; `refusal` and `grammar_refusal` are raised by `submit` and `compile` if set."""
 
     model_name = "fake"
+    context_length = 10_000
 
     def __init__(self, script: Script | None = None) -> None:
         self.script = script or words("Hel", "lo")

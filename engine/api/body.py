@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
+from collections import Counter
+from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
 from starlette.requests import Request
 
 from ..lines import one_line
 from .errors import BodyError, BodyTooLargeError
+
+# Python reads integers of up to 4300 digits, and floats of any length.
+MAX_DIGITS = 4000
 
 
 async def read_bytes(request: Request, limit: int) -> bytes:
@@ -32,10 +36,16 @@ def parse_body(data: bytes) -> dict[str, Any]:
     """The JSON object of a body. Raises BodyError.
 
     Numbers inside `response_format` stay Decimal, so that a schema's `multipleOf: 0.1` reaches the grammar compiler
-    as written.
+    as written. A key that appears twice in one object is refused: which of the two was meant?
     """
     try:
-        body = json.loads(data.decode(), parse_float=Decimal, parse_constant=_refuse_constant)
+        body = json.loads(
+            data.decode("utf-8-sig"),
+            parse_int=_integer,
+            parse_float=_decimal,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_object,
+        )
         if not isinstance(body, dict):
             raise BodyError("the body is not a JSON object")
         return {key: value if key == "response_format" else _with_floats(value) for key, value in body.items()}
@@ -45,11 +55,28 @@ def parse_body(data: bytes) -> dict[str, Any]:
         raise BodyError("the body is nested too deeply") from error
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise BodyError(f"the body is not JSON: {one_line(error.msg)} at {where}") from error
-    except BodyError:
-        raise
-    except ValueError as error:
-        raise BodyError(f"the body is not JSON: {one_line(str(error))}") from error
+        raise BodyError(f"the body is not JSON: {one_line(error.msg).removesuffix(' at')} at {where}") from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    body = dict(pairs)
+    if len(body) < len(pairs):
+        [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise BodyError(f"the key {twice!r} appears twice in one object of the body")
+    return body
+
+
+def _integer(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise BodyError(f"the body holds an integer of {len(text)} digits, more than {MAX_DIGITS}")
+    return int(text)
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation as error:
+        raise BodyError(f"the body holds a number out of range, {one_line(text)}") from error
 
 
 def _with_floats(value: Any) -> Any:

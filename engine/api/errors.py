@@ -104,24 +104,25 @@ def from_validation(error: ValidationError, body: object) -> BodyError:
     A value that fits no member of a union is reported once per member; the deepest report is about the member that
     was meant.
     """
-    located = [(_path(detail["loc"], body), detail) for detail in error.errors(include_url=False)]
+    details = error.errors(include_url=False)
+    located = [(_path(detail["loc"], body, missing=detail["type"] == "missing"), detail) for detail in details]
     path, detail = max(located, key=lambda pair: len(pair[0]))
     message = detail["msg"].removeprefix("Value error, ")
     param = ".".join(map(str, path)) or None
     return BodyError(one_line(f"{param}: {message}" if param else message), param=param)
 
 
-def _path(location: Sequence[int | str], body: object) -> tuple[int | str, ...]:
-    """The parts of a location that are keys and indices of the body. The names of union members, between them, are
-    not.
+def _path(location: Sequence[int | str], body: object, *, missing: bool) -> tuple[int | str, ...]:
+    """The parts of a location that are keys and indices of the body, and the key that is missing at its end. The names
+    of union members, between them, are not.
     """
     path: list[int | str] = []
     value: Any = body
     for position, part in enumerate(location):
-        last = position == len(location) - 1
+        absent = missing and position == len(location) - 1
         if isinstance(part, int) and isinstance(value, list) and part < len(value):
             value = value[part]
-        elif isinstance(part, str) and isinstance(value, dict) and (part in value or last):
+        elif isinstance(part, str) and isinstance(value, dict) and (part in value or absent):
             value = value.get(part)
         else:
             continue

@@ -169,9 +169,13 @@ def _error_response(error: Exception) -> Response:
 
 
 def _log(error: Exception) -> None:
-    """A client's mistake is a line for those who look for it; the server's own fault comes with its traceback."""
+    """A client's mistake is a line for those who look for it; the server's own fault comes with its traceback, but
+    to be busy or about to end is none.
+    """
     if answer_for(error).status < 500:
         logger.info("refused: %s", one_line(str(error)))
+    elif answer_for(error).status == 503:
+        logger.warning("refused: %s", one_line(str(error)))
     else:
         logger.error("failed: %s", one_line(str(error)), exc_info=error)
 
@@ -183,7 +187,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 async def _answer_http_error(request: Request, error: Exception) -> Response:
     """Unknown paths and methods, with OpenAI's body."""
     assert isinstance(error, HTTPException)
-    message = f"{one_line(error.detail)}: {request.method} {request.url.path}"
+    message = one_line(f"{error.detail}: {request.method} {request.url.path}")
     detail = ErrorDetail(message=message, type="invalid_request_error", param=None, code=None)
     return Response(
         ErrorBody(error=detail).model_dump_json(),

@@ -85,16 +85,23 @@ class ChatTemplate:
                 remedy="give another one as chat_template",
             ) from error
 
-    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool = True) -> str:
+    def render(
+        self,
+        messages: Sequence[Message],
+        *,
+        add_generation_prompt: bool = True,
+        quote: Callable[[str], str] = lambda text: text,
+    ) -> str:
         """The prompt for these messages, with the opening of the assistant's turn at its end unless told otherwise.
 
-        Raises RequestError if the template refuses the conversation or exceeds its limits.
+        `quote` is applied to each text of the messages before the template sees it. Raises RequestError if the template
+        refuses the conversation or exceeds its limits.
         """
         pieces: list[str] = []
         length = 0
         try:
             for piece in self._template.generate(
-                messages=[_plain(message) for message in messages],
+                messages=[_quoted(_plain(message), quote) for message in messages],
                 add_generation_prompt=add_generation_prompt,
                 range=_Ranges(),
             ):
@@ -122,6 +129,16 @@ def _plain(message: Message) -> dict[str, Any]:
     if message.tool_calls:
         plain["tool_calls"] = [call.model_dump() for call in message.tool_calls]
     return plain
+
+
+def _quoted(value: Any, quote: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, list):
+        return [_quoted(item, quote) for item in value]
+    if isinstance(value, dict):
+        return {key: _quoted(item, quote) for key, item in value.items()}
+    return value
 
 
 def _tojson(value: Any, *, indent: int | None = None, ensure_ascii: bool = False, **options: Any) -> str:

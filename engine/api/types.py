@@ -1,7 +1,9 @@
 """The wire: OpenAI's chat completion types, as the server reads and writes them and as the Python API returns them.
 
 Requests ignore fields that they do not know, since clients send many (`store`, `metadata`, `user`, ...), but what
-is known is checked strictly: `"temperature": "hot"` and `"max_tokens": true` are errors that name the field.
+is known is checked strictly: `"temperature": "hot"` and `"max_tokens": true` are errors that name the field. Nothing
+that constrains the answer is ignored: other engines' fields for that are refused, and so is what `response_format`
+does not know.
 Responses hold exactly the fields that were set: `dump` leaves the others out, so that a chunk carries `"usage":
 null` only where OpenAI's does.
 
@@ -15,8 +17,22 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from .constraints import ChoiceFormat, RegexFormat, StructuredOutputs
-
+# How other engines, and OpenAI before `tools`, are asked for what `response_format` and `tools` ask for.
+FOREIGN_CONSTRAINTS = (
+    "ebnf",
+    "format",
+    "function_call",
+    "functions",
+    "grammar",
+    "guided_choice",
+    "guided_grammar",
+    "guided_json",
+    "guided_regex",
+    "json_schema",
+    "regex",
+    "structural_tag",
+    "structured_outputs",
+)
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "cancelled"]
 
@@ -25,6 +41,12 @@ class WireRequest(BaseModel):
     """A part of a request: unknown fields are ignored, known ones are checked without coercion, NaN is no number."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False, populate_by_name=True)
+
+
+class WireConstraint(WireRequest):
+    """A part of a request that says what the answer may be: a field that is not known is an error."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class WireResponse(BaseModel):
@@ -104,7 +126,7 @@ class Message(WireRequest):
         return self.content or ""
 
 
-class JsonSchemaFormat(WireRequest):
+class JsonSchemaFormat(WireConstraint):
     """`response_format.json_schema`. `strict` is accepted and changes nothing: a schema is always enforced exactly.
 
     `order`, `whitespace` and `spelling` are this engine's extras: how the answer may be written
@@ -120,29 +142,27 @@ class JsonSchemaFormat(WireRequest):
     spelling: Literal["natural", "any"] | None = None
 
 
-class TextFormat(WireRequest):
+class TextFormat(WireConstraint):
     """No constraint."""
 
     type: Literal["text"]
 
 
-class JsonObjectFormat(WireRequest):
+class JsonObjectFormat(WireConstraint):
     """Any JSON object; with `schema`, as some clients send it, the same as `json_schema`."""
 
     type: Literal["json_object"]
     schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
 
 
-class JsonSchemaResponseFormat(WireRequest):
+class JsonSchemaResponseFormat(WireConstraint):
     """A value of this schema and nothing else."""
 
     type: Literal["json_schema"]
     json_schema: JsonSchemaFormat
 
 
-ResponseFormat = Annotated[
-    TextFormat | JsonObjectFormat | JsonSchemaResponseFormat | RegexFormat | ChoiceFormat, Field(discriminator="type")
-]
+ResponseFormat = Annotated[TextFormat | JsonObjectFormat | JsonSchemaResponseFormat, Field(discriminator="type")]
 
 
 class StreamOptions(WireRequest):
@@ -179,16 +199,21 @@ class ChatCompletionRequest(WireRequest):
     stop: str | list[str] | None = None
     tools: list[dict[str, JsonValue]] | None = None
     tool_choice: Literal["none", "auto", "required"] | dict[str, JsonValue] | None = None
-    guided_json: dict[str, Any] | bool | str | None = None
-    guided_regex: str | None = None
-    guided_choice: list[str] | None = Field(default=None, min_length=1)
-    structured_outputs: StructuredOutputs | None = None
 
     @field_validator("logit_bias", mode="before")
     @classmethod
     def _integer_keys(cls, value: Any) -> Any:
         """JSON keys are strings and Python callers write integers: both name a token id."""
         return {str(key): bias for key, bias in value.items()} if isinstance(value, dict) else value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_foreign_constraints(cls, body: Any) -> Any:
+        if isinstance(body, dict):
+            for name in FOREIGN_CONSTRAINTS:
+                if body.get(name) not in (None, [], "none", "auto"):
+                    raise ValueError(f"{name} is not supported, and would not be obeyed: use response_format")
+        return body
 
     @model_validator(mode="after")
     def _stream_options_need_a_stream(self) -> ChatCompletionRequest:
@@ -235,10 +260,6 @@ class ChatCompletionParams(TypedDict, total=False):
     stop: str | list[str] | None
     tools: Any
     tool_choice: Any
-    guided_json: Any
-    guided_regex: str | None
-    guided_choice: list[str] | None
-    structured_outputs: Any
     user: str | None
     metadata: Any
     store: bool | None

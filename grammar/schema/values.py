@@ -30,7 +30,8 @@ FALSE: Canonical = ("boolean", False)
 # Hashing and comparing nested tuples recurses in C without a check: deeper values would end the process, not the call.
 MAX_VALUE_DEPTH = 256
 # 1e1000000 is eleven bytes of schema and a million digits of Fraction.
-MAX_EXPONENT = 10_000
+# Python refuses to write integers of more than 4300 digits, by default.
+MAX_EXPONENT = 4_000
 MAX_DIGITS = 4_000
 
 
@@ -139,7 +140,7 @@ def number(value: Any, at: str = "") -> Fraction:
     """The exact value of a JSON number; SchemaError if it is none or not finite, BudgetError if absurdly long."""
     if isinstance(value, int) and not isinstance(value, bool):
         if value.bit_length() > MAX_EXPONENT * 4:
-            raise BudgetError("a number has more than ten thousand digits", pointer=at)
+            raise BudgetError("a number has more than four thousand digits", pointer=at)
         return Fraction(value)
     if isinstance(value, Fraction):
         return value
@@ -151,7 +152,7 @@ def number(value: Any, at: str = "") -> Fraction:
         if not value.is_finite():
             raise SchemaError(f"{value} is no JSON number", pointer=at, remedy="JSON has neither NaN nor Infinity")
         if abs(value.adjusted()) > MAX_EXPONENT or len(value.as_tuple().digits) > MAX_DIGITS:
-            raise BudgetError(f"the number {str(value)[:24]} has more than ten thousand digits", pointer=at)
+            raise BudgetError(f"the number {str(value)[:24]} has more than four thousand digits", pointer=at)
         return Fraction(value)
     raise SchemaError(f"{shown(value)} is no JSON value", pointer=at)
 
