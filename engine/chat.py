@@ -19,6 +19,7 @@ from ..plugins.protocols import CompiledGrammar
 from ..samplers import SamplingParams
 from . import request as events
 from .api import types as wire
+from .api.constraints import ChoiceFormat, RegexFormat, one_source
 from .api.errors import ModelNotFoundError, from_validation
 from .api.templates import ChatTemplate
 from .errors import RequestError
@@ -163,7 +164,7 @@ def prepare(service: Service, template: ChatTemplate, body: wire.ChatCompletionR
     params = sampling(body)
     params.check_vocabulary(service.tokenizer.size)
     prompt = encode_prompt(service.tokenizer, template, body.messages, limit=service.context_length)
-    source = grammar_source(body.response_format)
+    source = one_source(grammar_source(body.response_format), body)
     grammar = None if source is None else service.compile(*source)
     request = GenerationRequest(prompt=prompt, params=params, grammar=grammar)
     return PreparedChat(body=body, request=request, model=service.model_name, created=int(time.time()))
@@ -190,6 +191,10 @@ def grammar_source(wanted: wire.ResponseFormat | None) -> tuple[str, Any, Mappin
         return "json_schema", chosen.schema_, options
     if isinstance(wanted, wire.JsonObjectFormat):
         return ("json_object", None, {}) if wanted.schema_ is None else ("json_schema", wanted.schema_, {})
+    if isinstance(wanted, RegexFormat):
+        return "regex", wanted.pattern, {}
+    if isinstance(wanted, ChoiceFormat):
+        return "choice", tuple(wanted.choices), {}
     return None
 
 

@@ -17,6 +17,8 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
+from .constraints import ChoiceFormat, RegexFormat, StructuredOutputs
+
 # How other engines, and OpenAI before `tools`, are asked for what `response_format` and `tools` ask for.
 FOREIGN_CONSTRAINTS = (
     "ebnf",
@@ -24,14 +26,10 @@ FOREIGN_CONSTRAINTS = (
     "function_call",
     "functions",
     "grammar",
-    "guided_choice",
     "guided_grammar",
-    "guided_json",
-    "guided_regex",
     "json_schema",
     "regex",
     "structural_tag",
-    "structured_outputs",
 )
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "cancelled"]
@@ -162,7 +160,9 @@ class JsonSchemaResponseFormat(WireConstraint):
     json_schema: JsonSchemaFormat
 
 
-ResponseFormat = Annotated[TextFormat | JsonObjectFormat | JsonSchemaResponseFormat, Field(discriminator="type")]
+ResponseFormat = Annotated[
+    TextFormat | JsonObjectFormat | JsonSchemaResponseFormat | RegexFormat | ChoiceFormat, Field(discriminator="type")
+]
 
 
 class StreamOptions(WireRequest):
@@ -199,6 +199,10 @@ class ChatCompletionRequest(WireRequest):
     stop: str | list[str] | None = None
     tools: list[dict[str, JsonValue]] | None = None
     tool_choice: Literal["none", "auto", "required"] | dict[str, JsonValue] | None = None
+    guided_json: dict[str, Any] | bool | str | None = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = Field(default=None, min_length=1)
+    structured_outputs: StructuredOutputs | None = None
 
     @field_validator("logit_bias", mode="before")
     @classmethod
@@ -260,6 +264,10 @@ class ChatCompletionParams(TypedDict, total=False):
     stop: str | list[str] | None
     tools: Any
     tool_choice: Any
+    guided_json: Any
+    guided_regex: str | None
+    guided_choice: list[str] | None
+    structured_outputs: Any
     user: str | None
     metadata: Any
     store: bool | None
