@@ -81,7 +81,10 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 def _add_chat(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
-    parser.add_argument("--schema", metavar="FILE", help="constrain every answer to this JSON Schema")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--schema", metavar="FILE", help="constrain every answer to this JSON Schema")
+    shape.add_argument("--regex", metavar="PATTERN", help="constrain every answer to this pattern, as a whole")
+    shape.add_argument("--choice", metavar="TEXT", action="append", help="one of the answers to choose from; repeat it")
     parser.add_argument("--system", metavar="TEXT", help="system message")
     parser.add_argument("--temperature", type=float, metavar="T", help="0 is greedy (default: 1)")
     parser.add_argument("--max-tokens", type=int, metavar="N", help="longest answer in tokens")

@@ -1,6 +1,8 @@
 """`slipcast chat`: a conversation in the terminal, streamed, constrained by a schema at will.
 
     /schema FILE   answers have this JSON Schema's shape from here on
+    /regex P       answers match this pattern as a whole
+    /choice A|B    answers are one of these texts
     /schema off    free text again
     /reset         forget the conversation
     /help          these commands
@@ -44,6 +46,16 @@ class Conversation:
         schema = json.loads(text, parse_float=Decimal)
         self.response_format = {"type": "json_schema", "json_schema": {"schema": schema, "whitespace": "spaced"}}
 
+    def match(self, pattern: str) -> None:
+        """Answers match an ECMA-262 pattern as a whole."""
+        self.engine.compile("regex", pattern)
+        self.response_format = {"type": "regex", "pattern": pattern}
+
+    def choose(self, choices: list[str]) -> None:
+        """Answers are one of these."""
+        self.engine.compile("choice", choices)
+        self.response_format = {"type": "choice", "choices": choices}
+
     def ask(self, question: str) -> Iterator[str]:
         """The answer in pieces. The turn is remembered once the answer is complete, or cut short by its reader."""
         opening = [{"role": "system", "content": self.system}] if self.system else []
@@ -73,6 +85,10 @@ def run(options: argparse.Namespace) -> int:
         conversation = Conversation(engine, sampling, system=options.system)
         if options.schema:
             conversation.constrain(options.schema)
+        elif options.regex is not None:
+            conversation.match(options.regex)
+        elif options.choice:
+            conversation.choose(options.choice)
         interactive = sys.stdin.isatty() and sys.stdout.isatty()
         if interactive:
             print(f"{engine.model}. /help lists the commands.")
@@ -103,12 +119,17 @@ def handle(conversation: Conversation, line: str) -> bool:
         conversation.said.clear()
     elif command == "/help":
         print(HELP)
-    elif command == "/schema" and argument.strip() == "off":
+    elif command in ("/schema", "/regex", "/choice") and argument.strip() == "off":
         conversation.response_format = None
+    elif command == "/regex" and argument.strip():
+        conversation.match(argument.strip())
+    elif command == "/choice" and argument.strip():
+        conversation.choose([text.strip() for text in argument.split("|")])
     elif command == "/schema" and argument.strip():
         conversation.constrain(argument.strip())
-    elif command == "/schema":
-        raise EngineError("/schema needs a file", remedy="or `off` for free text")
+    elif command in ("/schema", "/regex", "/choice"):
+        needed = {"/schema": "a file", "/regex": "a pattern", "/choice": "texts with | between them"}[command]
+        raise EngineError(f"{command} needs {needed}", remedy="or `off` for free text")
     else:
         raise EngineError(f"the command {command} is unknown", remedy="/help lists the commands")
     return True

@@ -87,6 +87,8 @@ def test_a_schema_from_the_start(talk: Talk, service: FakeService, tmp_path: Pat
     [
         ("/schema /no/such/file", "/no/such/file: No such file"),
         ("/schema", "needs a file"),
+        ("/regex", "needs a pattern"),
+        ("/choice", "needs texts"),
         ("/dance", "/help"),
     ],
 )
@@ -129,5 +131,26 @@ def test_a_request_that_fails_is_told(talk: Talk, service: FakeService) -> None:
 
 def test_help_lists_every_command(talk: Talk) -> None:
     _, out, _ = talk("/help")
-    assert all(command in out for command in ("/schema FILE", "/schema off", "/reset", "/help", "/quit"))
-    assert json.dumps(out).count("  /") == 5
+    assert all(command in out for command in ("/schema FILE", "/regex P", "/choice A|B", "/schema off", "/reset", "/help", "/quit"))
+    assert json.dumps(out).count("  /") == 7
+
+
+def test_patterns_and_choices_constrain_until_they_are_switched_off(talk: Talk, service: FakeService) -> None:
+    code, _, complaints = talk("/regex a+ b", "one", "/choice yes | no", "two", "/choice off", "three")
+    assert (code, complaints) == (0, "")
+    assert service.compiled[1::2] == [("regex", "a+ b", {}), ("choice", ("yes", "no"), {})]
+    assert [request.grammar is None for request in service.requests] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "compiled"),
+    [
+        (("--regex", "a+"), ("regex", "a+", {})),
+        (("--choice", "a|b", "--choice", "c"), ("choice", ("a|b", "c"), {})),
+    ],
+)
+def test_patterns_and_choices_from_the_start(
+    talk: Talk, service: FakeService, arguments: tuple[str, ...], compiled: object
+) -> None:
+    assert talk("one", arguments=arguments)[0] == 0
+    assert service.compiled[-1] == compiled

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import re
 import threading
 from collections.abc import Iterator
 
@@ -344,3 +345,20 @@ def test_jumping_forward_changes_no_greedy_text_of_these(parts):
     plain, none = texts(False)
     jumped, some = texts(True)
     assert jumped == plain and some > none == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "fits"),
+    [
+        ("json_object", None, lambda text: isinstance(json.loads(text), dict)),
+        ("regex", "[A-Z][a-z]{2,8}( [A-Z]\\.){2}", lambda text: re.fullmatch("[A-Z][a-z]{2,8}( [A-Z]\\.){2}", text)),
+        ("choice", ["red", "green", "greenish blue"], lambda text: text in ["red", "green", "greenish blue"]),
+    ],
+)
+def test_other_kinds_of_constraint_are_complete_within_their_budget(service, parts, kind, source, fits):
+    grammar = service.compile(kind, source)
+    shortest = max(1, grammar.matcher().distance())
+    for extra in (0, 1, 4, 20):
+        r = dataclasses.replace(ask(parts, QUESTIONS[0], max_tokens=shortest + extra, seed=extra), grammar=grammar)
+        inbox = run(service, r)
+        assert inbox.finished().reason == "stop" and fits(inbox.text())
