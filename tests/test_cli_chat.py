@@ -131,7 +131,8 @@ def test_a_request_that_fails_is_told(talk: Talk, service: FakeService) -> None:
 
 def test_help_lists_every_command(talk: Talk) -> None:
     _, out, _ = talk("/help")
-    assert all(command in out for command in ("/schema FILE", "/regex P", "/choice A|B", "/schema off", "/reset", "/help", "/quit"))
+    commands = ("/schema FILE", "/regex P", "/choice A|B", "/schema off", "/reset", "/help", "/quit")
+    assert all(command in out for command in commands)
     assert json.dumps(out).count("  /") == 7
 
 
