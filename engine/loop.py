@@ -16,6 +16,7 @@ from .errors import EngineError, GrammarFault, ModelFault, PluginFault, RequestF
 from .guide import advance, advance_by
 from .jumps import Jumps
 from .masking import Masks
+from .overlap import Overlap
 from .request import Event, Failed, Finished, FinishReason, TextDelta, TokenLogprob, TopLogprob, Usage
 from .scheduler import BatchScheduler, ChoiceTooBig, Work
 from .stats import Counters
@@ -51,6 +52,7 @@ class Loop:
         self._scheduler = scheduler
         self._chain = chain
         self._masks = masks
+        self._overlap = Overlap(masks.prepare)
         self._jumps = jumps
         self._ends = frozenset(tokenizer.eos_ids)
         self._ended = ended
@@ -81,6 +83,10 @@ class Loop:
                 if not choice.done:
                     self._finish(choice, "cancelled")
 
+    def close(self) -> None:
+        """End the thread that fills masks."""
+        self._overlap.close()
+
     def fail_all(self, error: Exception) -> None:
         """Every request fails with `error`, and the cache is emptied."""
         self._scheduler.clear()
@@ -98,23 +104,25 @@ class Loop:
             return False
         sampling = [work.choice for work in works if work.samples]
         started = time.perf_counter()
-        masks = self._masks.prepare(sampling)
-        masked = time.perf_counter()
+        masks_of_step = self._overlap.begin(sampling)
         try:
             logits = self._model.step([work.sequence for work in works], [work.tokens for work in works])
         except Exception as error:
+            masks_of_step()
             self._model_failed(error)
             return True
         computed = time.perf_counter()
+        masks = masks_of_step()
+        masked = time.perf_counter()
         self._scheduler.computed(works)
         self._count(works)
         for choice, fault in masks.faults:
             self._fail(choice.owner, fault)
         self._sample([i for i, work in enumerate(works) if work.samples], works, logits, masks.rows)
         done = time.perf_counter()
-        self.counters.mask_seconds += masked - started
-        self.counters.model_seconds += computed - masked
-        self.counters.sample_seconds += done - computed
+        self.counters.model_seconds += computed - started
+        self.counters.mask_seconds += masked - computed
+        self.counters.sample_seconds += done - masked
         return True
 
     def _count(self, works: Sequence[Work]) -> None:

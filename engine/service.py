@@ -218,6 +218,7 @@ class EngineService:
             while (task := self._next(wait=False)) is not None:
                 task()
             self._loop.fail_all(error)
+            self._loop.close()
 
     def _serve(self) -> None:
         """Until closed: take what came in, do a step; sleep while there is nothing to do."""
