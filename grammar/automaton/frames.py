@@ -212,6 +212,8 @@ class Builder:
             symbols = alphabet(clauses.values())
             ordered = self.options.order == "schema"
             views = tuple(ObjectView(clause, symbols, self.algebra, ordered) for clause in clauses.values())
+            if len(views) == 1:  # it is the view of its clause by itself, too
+                self._object_views.setdefault(next(iter(clauses)), views[0])
             alive = tuple((i, tags) for i, tags in enumerate(tags_of.values()) if views[i].satisfiable())
             found = self._shapes[key] = Shape(len(self._shapes), symbols, views, alive)
         return found
