@@ -199,7 +199,8 @@ class GrammarCompiler:
                 self.hits += 1
                 return found
             self.misses += 1
-            if self._arena.tables.nbytes() > self._arena_bytes:
+            tables = self._arena.tables
+            if tables.nbytes() > self._arena_bytes or tables.crowded:
                 self._cache.clear()
                 self._arena = Arena(self.vocabulary, self._mask_bytes)
             arena = self._arena

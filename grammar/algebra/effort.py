@@ -10,7 +10,7 @@ from typing import Final
 
 from ..errors import BudgetError
 
-MAX_STEPS: Final = 1_200_000
+MAX_STEPS: Final = 800_000
 
 
 class Effort:

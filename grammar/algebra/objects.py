@@ -78,6 +78,7 @@ class ObjectView:
         ranks = list(declared) if ordered else []
         self._rank = {symbol: rank for rank, symbol in enumerate(ranks)}
         self._end = len(ranks)
+        self._by_rank = ranks == sorted(ranks)  # mostly symbols are numbered in the order of declaration
         rest = self._everything
         for symbol in ranks:
             rest &= ~(1 << symbol)
@@ -157,7 +158,7 @@ class ObjectView:
         if self._simple:
             pending = self.pending(progress) & ~self._from[self._end]
             if pending:
-                first = min(self._rank[symbol] for symbol in bits(pending))
+                first = self._first_rank(pending)
                 return available & ~self._from[first + 1]
             return available
         mask = 0
@@ -165,6 +166,11 @@ class ObjectView:
             if next(self.options(progress, symbol), None) is not None:
                 mask |= 1 << symbol
         return mask
+
+    def _first_rank(self, symbols: int) -> int:
+        if self._by_rank:
+            return self._rank[(symbols & -symbols).bit_length() - 1]
+        return min(self._rank[symbol] for symbol in bits(symbols))
 
     def options(self, progress: Progress, symbol: int) -> Iterator[tuple[Goal, Progress]]:
         """The ways to go on with this key: what its value must satisfy, and where that leads. All of them are live."""

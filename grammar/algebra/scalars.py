@@ -127,19 +127,25 @@ class Scalars:
             if len(possible) == 1:
                 return forms(self._goals.of([(expr.parts[possible[0]], True)]))
             # Different constants are apart; of one that stands there twice no instance is left in the end.
-            values = {i: part.value for i, part in enumerate(expr.parts) if isinstance(part, Const)}
-            others = [i for i in possible if i not in values]
-            if len(others) > MAX_OVERLAPS:
+            fixed = {i: part.value for i, part in enumerate(expr.parts) if isinstance(part, Const)}
+            others = [i for i in possible if i not in fixed]
+            allowed = {i: forms(self._goals.of([(expr.parts[i], True)])) for i in others}
+            distinct = list(dict.fromkeys(allowed.values()))
+            if len(distinct) > MAX_OVERLAPS:
                 raise BudgetError(
-                    f"oneOf has {len(others)} branches that allow {kind}s, which may overlap",
+                    f"oneOf has {len(distinct)} branches that allow different {kind}s, which may overlap",
                     pointer=expr.at,
                     keyword="oneOf",
                     remedy=f"use anyOf, or at most {MAX_OVERLAPS} branches that are no constants",
                 )
-            allowed = {i: forms(self._goals.of([(expr.parts[i], True)])) for i in others}
-            pairs = {(i, j) for i, j in combinations(others, 2) if meet(allowed[i], allowed[j])}
-            pairs |= {(min(i, j), max(i, j)) for i in others for j in possible if j in values}
-            pairs |= _repeated([(values[i], i) for i in possible if i in values])
+            apart = {pair for pair in combinations(distinct, 2) if not meet(*pair)}
+            pairs = {
+                (i, j)
+                for i, j in combinations(others, 2)
+                if (allowed[i], allowed[j]) not in apart and (allowed[j], allowed[i]) not in apart
+            }
+            pairs |= {(min(i, j), max(i, j)) for i in others for j in possible if j in fixed}
+            pairs |= _repeated([(fixed[i], i) for i in possible if i in fixed])
             return _union(map(forms, exactly_one(self._goals, expr, possible, pairs)))
         if isinstance(expr, AnyOf) and sign and any(isinstance(part, Const) for part in expr.parts):
             values = [part.value for part in expr.parts if isinstance(part, Const)]

@@ -22,7 +22,7 @@ from .tables import Tables
 from .values import ValueHandler
 
 MAX_ROWS = 50_000
-MAX_STEPS = 50_000
+MAX_STEPS = 80_000
 MAX_TEXT = 32_768
 
 

@@ -88,8 +88,8 @@ def reaches(tables: Tables, row: int, frame: int, wide: bool) -> bool:
     if not wide:
         return bool(reach & allow)
     here, there = reach & _LOW_WORD, allow & _LOW_WORD
-    words = tables.reach_words
-    return any(int(words[here + i]) & int(words[there + i]) for i in range(allow >> 32 & _COUNT_WORDS))
+    words, count = tables.reach_words, allow >> 32 & _COUNT_WORDS
+    return bool((words[here : here + count] & words[there : there + count]).any())
 
 
 def ends(tables: Tables, at: Configuration) -> bool:

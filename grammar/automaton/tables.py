@@ -416,14 +416,13 @@ class Tables:
         """Bytes in use: rows, edges, frames and transitions written so far."""
         rows = self._dense_used + self._sparse_used - DENSE_ROWS
         per_row = 8 + 4 + 4 + 8 + 16 + 4
-        return (
-            self._dense_filled * 1024
-            + rows * per_row
-            + self._edges_used * 8
-            + self._words_used * 8
-            + self._frames_used * 28
-            + self._transitions_used * 8
-        )
+        fixed = self._dense_filled * 1024 + rows * per_row + self._frames_used * 28
+        return fixed + 8 * (self._edges_used + self._words_used + self._transitions_used)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether some array is more than half full: the next grammar had better begin with new tables."""
+        return 2 * max(self._edges_used / EDGES, self._words_used / WORDS, self._frames_used / FRAMES) > 1
 
     @property
     def counts(self) -> dict[str, int]:

@@ -28,6 +28,7 @@ from .values import parse_json, shown
 
 MAX_DEPTH = 24
 MAX_DEFINITIONS = 100_000
+MAX_SCHEMAS = 80_000
 
 
 def read(
@@ -103,6 +104,7 @@ class Reader:
         self._notes: dict[str, tuple[str, Status, str]] = {}
         self._advice: list[Advice] = []
         self._root: Any = None
+        self._schemas = 0
 
     def read(self, contents: dict[str, Any] | bool, *, index_later: bool) -> Schema:
         self._dialect = self._references.dialect_of(contents, self._dialect)
@@ -129,6 +131,13 @@ class Reader:
             return ALWAYS
         if value is False:
             return Never(at)
+        self._schemas += 1
+        if self._schemas > MAX_SCHEMAS:
+            raise BudgetError(
+                f"the schema has more than {MAX_SCHEMAS} subschemas",
+                pointer=at,
+                remedy="say what is repeated once, in $defs",
+            )
         if depth >= MAX_DEPTH:
             check_depth(at)
             return Ref(self._define(Location(value, at, scope.resource, scope.dialect), scope.bindings), at)
