@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..automaton.tables import Tables
 from .masks import Masks, Position
 from .rows import EMPTY
 from .steps import Stepper
-from .vocabulary import Vocabulary
+from .vocabulary import MAIN, Vocabulary
 from .ways import Way
 
 BYTES_PER_STATE: Final = 1600
@@ -58,6 +59,8 @@ class States:
         self.stepper = Stepper(tables)
         self._tables = tables
         self._masks = masks
+        self._order = vocabulary.tries.below(MAIN)  # all tokens in the order of their bytes
+        self._in_order: list[bytes] | None = None
         self._positions: dict[tuple[int, int, int], Position] = {}
         self._states: dict[Configuration, State] = {}
         self._successors = 0
@@ -112,16 +115,48 @@ class States:
         self._masks.write(state.position, out)
         if state.position.dependent:
             if state.extra is None:
-                state.extra = np.array([t for t in state.position.dependent if self._takes(state, t)], np.int64)
+                state.extra = self._takers(state)
             if len(state.extra):
                 bits = np.left_shift(np.uint32(1), (state.extra & 31).astype(np.uint32))
                 np.bitwise_or.at(out.view(np.uint32), state.extra >> 5, bits)
 
-    def _takes(self, state: State, token: int) -> bool:
-        if token in self._eos:
-            return self.accepting(state)
-        data = self._tokens[token]
-        return data is not None and self.stepper.run(state.configuration, data) is not None
+    def _takers(self, state: State) -> npt.NDArray[np.int64]:
+        """Those of the position's dependent tokens that the state's texts allow.
+
+        They may be most of the vocabulary (a number that any byte may end), so they are gone through in the order of
+        their bytes: a beginning that is refused passes over all tokens that share it.
+        """
+        dependent = np.asarray(state.position.dependent, np.int64)
+        taken = [token for token in self._eos.intersection(dependent.tolist()) if self.accepting(state)]
+        chosen = np.zeros(len(self._tokens), np.bool_)
+        chosen[dependent] = True
+        places = np.flatnonzero(chosen[self._order])
+        spelled, step = self._spelled(), self.stepper.run
+        before = b""
+        path = [state.configuration]  # after each byte of `before`, as far as it was taken
+        at = 0
+        while at < len(places):
+            place = int(places[at])
+            data = spelled[place]
+            shared = _shared(before, data, len(path) - 1)
+            del path[shared + 1 :]
+            before = data
+            for i in range(shared, len(data)):
+                following = step(path[-1], data[i : i + 1])
+                if following is None:
+                    at = int(np.searchsorted(places, bisect_left(spelled, _after_all(data[: i + 1]))))
+                    break
+                path.append(following)
+            else:
+                taken.append(int(self._order[place]))
+                at += 1
+        return np.array(taken, np.int64)
+
+    def _spelled(self) -> list[bytes]:
+        if self._in_order is None:
+            tokens = self._tokens
+            self._in_order = [tokens[token] or b"" for token in self._order.tolist()]
+        return self._in_order
 
     def _forget(self) -> None:
         """Keeps states whose masks are in use as dense rows, without their successors; matchers keep their own."""
@@ -133,3 +168,19 @@ class States:
                 kept[configuration] = state
         self._states = kept
         self._successors = 0
+
+
+def _shared(left: bytes, right: bytes, most: int) -> int:
+    """How many bytes both begin with, no more than `most`."""
+    count = 0
+    for a, b in zip(left[:most], right, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count
+
+
+def _after_all(prefix: bytes) -> bytes:
+    """The least bytes above all that begin with `prefix`."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes((kept[-1] + 1,)) if kept else b"\xff" * 64
