@@ -8,6 +8,7 @@ and exit code 2.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -34,6 +35,9 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code, see `main_guard`."""
     options = build_parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What a terminal's encoding lacks is spelled out rather than a crash in the middle of an answer.
+        sys.stdout.reconfigure(errors="backslashreplace")
     return main_guard(lambda: int(options.run(options)), traceback=options.traceback)
 
 
@@ -102,7 +106,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         "--mode", choices=("local", "interactive", "server"), default="local", help="(default: %(default)s)"
     )
     parser.add_argument(
-        "--max-body-mb", type=int, default=8, metavar="N", help="longest request body (default: %(default)s)"
+        "--max-body-mb", type=positive, default=8, metavar="N", help="longest request body (default: %(default)s)"
     )
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     parser.set_defaults(run=_later("cli_serve"))
@@ -129,6 +133,13 @@ def port_number(text: str) -> int:
     """A TCP port, for argparse."""
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port from 0 to 65535")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """An integer of at least 1, for argparse."""
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
     return int(text)
 
 

@@ -14,6 +14,7 @@ At a terminal it edits and remembers lines; with input from a pipe it reads line
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from ..samplers import SamplingParams
 from .cli import complain, expected_errors
 from .cli_terminal import ProgressBars, open_template, read_text
 from .engine import Engine
@@ -77,11 +79,13 @@ class Conversation:
 
 def run(options: argparse.Namespace) -> int:
     """Talk until the input ends or `/quit`. An error about one line of input is told, and the conversation goes on."""
+    sampling = {"temperature": options.temperature, "max_tokens": options.max_tokens, "seed": options.seed}
+    # Before a model is loaded for nothing.
+    SamplingParams(**{name: value for name, value in sampling.items() if value is not None})
     template = open_template(options.chat_template)
     with ProgressBars() as progress:
         engine = Engine(options.model, mode="interactive", chat_template=template, progress=progress)
     with engine:
-        sampling = {"temperature": options.temperature, "max_tokens": options.max_tokens, "seed": options.seed}
         conversation = Conversation(engine, sampling, system=options.system)
         if options.schema:
             conversation.constrain(options.schema)
@@ -92,10 +96,12 @@ def run(options: argparse.Namespace) -> int:
         interactive = sys.stdin.isatty() and sys.stdout.isatty()
         if interactive:
             print(f"{engine.model}. /help lists the commands.")
-        for line in lines_from_terminal() if interactive else sys.stdin:
+        for line in lines_from_terminal() if interactive else lines_from_pipe():
             try:
                 if not handle(conversation, line.strip()):
                     break
+            except BrokenPipeError:
+                raise  # nobody is there to be told
             except expected_errors() as error:
                 complain(error)
             except KeyboardInterrupt:
@@ -133,6 +139,13 @@ def handle(conversation: Conversation, line: str) -> bool:
     else:
         raise EngineError(f"the command {command} is unknown", remedy="/help lists the commands")
     return True
+
+
+def lines_from_pipe() -> Iterator[str]:
+    """Lines of standard input. What is no text in it becomes U+FFFD, as a terminal shows it."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    yield from sys.stdin
 
 
 def lines_from_terminal() -> Iterator[str]:

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import errno
 import logging
+import os
 import signal
 import socket
 import time
@@ -96,4 +97,5 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise EngineError(f"port {port} of {host} is in use", remedy="give another --port, 0 for any") from error
-        raise EngineError(f"cannot listen on {host}, port {port}: {error.strerror}") from error
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise EngineError(f"cannot listen on {host}, port {port}: {reason}") from error
