@@ -155,11 +155,10 @@ class ObjectView:
 
     def _compute_allowed(self, progress: Progress) -> int:
         available = self._available(progress)
+        pending = self.pending(progress) & ~self._from[self._end]
+        if pending:  # in schema order no key may pass over a required one
+            available &= ~self._from[self._first_rank(pending) + 1]
         if self._simple:
-            pending = self.pending(progress) & ~self._from[self._end]
-            if pending:
-                first = self._first_rank(pending)
-                return available & ~self._from[first + 1]
             return available
         mask = 0
         for symbol in bits(available):
