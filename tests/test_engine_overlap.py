@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from engine_toys import Inbox, WordGrammar, WordMatcher, ids, run, toy_parts, toy_service
 from slipcast.engine.errors import GrammarFault
+from slipcast.engine.overlap import LITTLE
 from slipcast.engine.request import GenerationRequest
 from slipcast.samplers import SamplingParams
 
@@ -20,6 +22,7 @@ class Watched(WordMatcher):
     def fill_mask(self, row) -> None:
         if threading.current_thread().name == "slipcast-masks":
             assert self.computing.wait(20)
+            time.sleep(2 * LITTLE)  # so that the next is expected to take long as well
         super().fill_mask(row)
         self.filled.set()
 
@@ -40,6 +43,23 @@ def test_the_model_computes_while_masks_are_filled():
     parts.model.on_step = step
     with toy_service(parts) as service:
         assert run(service, GenerationRequest(ids("p"), SamplingParams(max_tokens=9), Grammar())).text() == "thing"
+
+
+def test_masks_that_take_little_are_filled_at_once():
+    class Grammar:
+        def matcher(self):
+            return Seen(["thing and more"])
+
+    class Seen(WordMatcher):
+        threads: list[str] = []  # noqa: RUF012
+
+        def fill_mask(self, row) -> None:
+            self.threads.append(threading.current_thread().name)
+            super().fill_mask(row)
+
+    with toy_service() as service:
+        run(service, GenerationRequest(ids("p"), SamplingParams(max_tokens=20), Grammar()))
+    assert Seen.threads[0] == "slipcast-masks" and Seen.threads.count("slipcast-engine") > 3
 
 
 @pytest.mark.parametrize("failing", [2, 3])
