@@ -6,6 +6,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -131,7 +132,10 @@ class GrammarCompiler:
         return self.json_schema(_ANY_OBJECT, whitespace=whitespace)
 
     def regex(self, pattern: str) -> CompiledGrammar:
-        """The grammar of the texts that an ECMA-262 pattern matches as a whole. Raises PatternError, UnsatisfiableError."""
+        """The grammar of the texts that an ECMA-262 pattern matches as a whole.
+
+        Raises PatternError, UnsatisfiableError, BudgetError.
+        """
         return self._get(
             ("regex", pattern),
             lambda arena: CompiledGrammar(
@@ -216,16 +220,30 @@ class GrammarCompiler:
 
 
 def _content_key(schema: Any) -> str | None:
-    """The schema as text, equal for equal schemas in the same order; None if it is no plain JSON.
+    """The schema as text, equal for schemas that read alike; None if it is no plain JSON.
 
-    Keys are not sorted, which would take as long as reading.
+    The order of keys counts in `properties`, since it shapes the output, and nowhere else.
     """
     if isinstance(schema, str):
         return schema
     try:
-        return _ENCODER.encode(schema)
-    except (RecursionError, TypeError, ValueError):  # too deep; a `Decimal` or no JSON at all; it holds itself
+        return _ENCODER.encode(_sorted(schema, False))
+    except (RecursionError, TypeError, ValueError):  # too deep; no JSON, or a number that no float is; it holds itself
         return None
+
+
+def _sorted(node: Any, ordered: bool) -> Any:
+    if isinstance(node, dict):
+        names = node if ordered else sorted(node)
+        return {name: _sorted(node[name], name == "properties" and not ordered) for name in names}
+    if isinstance(node, list):
+        return [_sorted(item, False) for item in node]
+    if isinstance(node, Decimal):
+        nearest = float(node)
+        if Decimal(repr(nearest)) != node:
+            raise ValueError(node)
+        return nearest
+    return node
 
 
 def _line(key: tuple[object, ...]) -> str | None:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -374,3 +375,16 @@ def test_a_schema_that_fills_the_tables_spoils_no_other() -> None:
         mask(made.json_schema(SCHEMAS["megabytes of properties"]()).matcher())
     grammar = made.json_schema(record(2000))
     assert grammar.accepts('{"p1999": "x"}')
+
+
+def test_the_cache_knows_equal_schemas() -> None:
+    """The order of `properties` shapes the output and counts, other orders do not; numbers are compared as numbers."""
+    compiler = GrammarCompiler(Vocabulary(tokens=[bytes((i,)) for i in range(256)] + [None], eos_ids=[256]))
+    first = {"type": "object", "properties": {"a": {"type": "number", "maximum": 1.5}, "b": {}}, "required": ["a"]}
+    limited = {"maximum": Decimal("1.5"), "type": "number"}
+    again = {"required": ["a"], "properties": {"a": limited, "b": {}}, "type": "object"}
+    other = {**first, "properties": {"b": {}, "a": first["properties"]["a"]}}
+    grammar = compiler.json_schema(first)
+    assert compiler.json_schema(again) is grammar
+    assert compiler.json_schema(other) is not grammar
+    assert compiler.json_schema({"const": Decimal("1")}) is not compiler.json_schema({"const": "1"})
