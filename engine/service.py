@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from ..plugins import Plugins
+from ..grammar.errors import GrammarError
+from ..plugins import PluginError, Plugins
 from ..plugins.protocols import CompiledGrammar, GuidedMatcher, KVCache, MaskFiller, Matcher, WayOut
 from ..samplers import SamplerChain
 from ..samplers.random import fresh_seed
 from .choice import ActiveRequest
 from .config import EngineConfig
-from .errors import BusyError, ClosedError, ContextLengthError, EngineError, RequestError
+from .errors import BusyError, ClosedError, ContextLengthError, EngineError, PluginFault, RequestError
 from .jumps import Jumps
+from .lines import one_line
 from .loop import Loop, StepModel
 from .masking import Masks
 from .request import GenerationRequest, OnEvent
@@ -111,10 +113,20 @@ class EngineService:
     def compile(self, kind: str, source: Any = None, options: Mapping[str, Any] | None = None) -> CompiledGrammar:
         """A grammar, by the front end for `kind` ("json_schema", "json_object", "regex", "choice", or a plugin's).
 
-        In the caller's thread, so that it never holds up the batch. Raises GrammarError for the source, PluginError for
-        an unknown kind.
+        In the caller's thread, so that it never holds up the batch. Raises GrammarError for the source, RequestError
+        where a plugin's front end raises another ValueError about it, PluginError for an unknown kind, PluginFault for
+        a front end that fails.
         """
-        grammar = self._parts.plugins.grammar_frontend(kind)(source, options or {}, self._parts.compiler)
+        front_end = self._parts.plugins.grammar_frontend(kind)
+        try:
+            grammar = front_end(source, options or {}, self._parts.compiler)
+        except (EngineError, GrammarError, PluginError):
+            raise
+        except ValueError as error:
+            raise RequestError(one_line(str(error)), param="response_format") from error
+        except Exception as error:
+            reason = one_line(f"{type(error).__name__}: {error}")
+            raise PluginFault(f"the front end for {kind!r} failed: {reason}", plugin=kind) from error
         if not isinstance(grammar, CompiledGrammar):
             raise EngineError(f"the front end for {kind!r} returned {type(grammar).__name__}, not a compiled grammar")
         return grammar

@@ -39,6 +39,10 @@ class Plugins:
         """Every active plugin's processors. Raises PluginError for a wrong or doubly named one."""
         answers = self._call("slipcast_logits_processors", vocabulary_size=vocabulary_size)
         found: dict[str, LogitsProcessor] = {}
+        for answer in answers:
+            if not isinstance(answer, Iterable):
+                kind = type(answer).__name__
+                raise PluginError(kind, f"slipcast_logits_processors returned {kind}, not a sequence of processors")
         for processor in (processor for answer in answers for processor in answer):
             name = str(getattr(processor, "name", type(processor).__name__))
             _check(name, "slipcast_logits_processors", processor, LogitsProcessor)
@@ -83,7 +87,7 @@ class Plugins:
         try:
             return caller(**arguments)
         except Exception as error:
-            raise PluginError(_culprit(caller, error), f"{hook} raised {type(error).__name__}: {error}") from error
+            raise PluginError(_culprit(caller, error), f"{hook} raised {_told(error)}") from error
 
 
 def create_manager(names: Iterable[str] = (), *, extra: Sequence[tuple[str, object]] = ()) -> Plugins:
@@ -117,14 +121,17 @@ def _load(name: str) -> object:
         if colon:
             return getattr(import_module(module), attribute)
     except Exception as error:
-        raise PluginError(name, f"it does not load: {type(error).__name__}: {error}") from error
+        raise PluginError(name, f"it does not load: {_told(error)}") from error
     known = ", ".join(sorted(offered)) or "none"
     raise PluginError(name, f"not installed; installed: {known} (or name it as module:attribute)")
 
 
 def _register(manager: pluggy.PluginManager, name: str, plugin: object) -> None:
     if isinstance(plugin, type):
-        plugin = plugin()
+        try:
+            plugin = plugin()
+        except Exception as error:
+            raise PluginError(name, f"it cannot be made: {_told(error)}") from error
     try:
         manager.register(plugin, name)
         # A hook that does not exist is silent in pluggy until it is asked for.
@@ -134,6 +141,11 @@ def _register(manager: pluggy.PluginManager, name: str, plugin: object) -> None:
     callers = manager.get_hookcallers(plugin)
     if not callers:
         raise PluginError(name, "it implements no hook; mark its functions with slipcast.plugins.hookimpl")
+
+
+def _told(error: Exception) -> str:
+    """Kind and text of an error, on one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _check(name: str, hook: str, answer: object, protocol: type) -> None:
