@@ -18,7 +18,7 @@ from .distinct import MAX_DISTINCT, Distinct
 from .fits import ENDLESS, fits
 from .goals import Goal, Goals, Literal
 
-MAX_CHOICES = 4096
+MAX_CHOICES = 64
 MAX_STATES = 20_000
 MAX_UNIQUE = 256
 

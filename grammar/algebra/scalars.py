@@ -37,6 +37,7 @@ Strings = tuple[Language, ...]
 Numbers = tuple[NumberSpec, ...]
 EVERY_NUMBER = NumberSpec()
 MAX_LISTED = 10_000
+MAX_UNION = 1_000
 _LITERAL_TYPES = frozenset(("null", "boolean"))
 MAX_OVERLAPS = 64
 LITERALS: frozenset[str] = frozenset({"null", "true", "false"})
@@ -244,6 +245,11 @@ def _nonempty(languages: Iterable[Language]) -> tuple[Language, ...]:
 def _meet_strings(left: Strings, right: Strings) -> Strings:
     if left == (ANY,):
         return right
+    if len(left) * len(right) > MAX_UNION:
+        raise BudgetError(
+            f"{len(left)} times {len(right)} alternative patterns meet on one string",
+            remedy="simplify the combination of anyOf, oneOf, not or if beside each other",
+        )
     return _nonempty(dict.fromkeys(intersect(a, b) for a in left for b in right))
 
 
