@@ -105,6 +105,7 @@ class Loop:
         sampling = [work.choice for work in works if work.samples]
         started = time.perf_counter()
         masks_of_step = self._overlap.begin(sampling)
+        begun = time.perf_counter()
         try:
             logits = self._model.step([work.sequence for work in works], [work.tokens for work in works])
         except Exception as error:
@@ -120,8 +121,8 @@ class Loop:
             self._fail(choice.owner, fault)
         self._sample([i for i, work in enumerate(works) if work.samples], works, logits, masks.rows)
         done = time.perf_counter()
-        self.counters.model_seconds += computed - started
-        self.counters.mask_seconds += masked - computed
+        self.counters.model_seconds += computed - begun
+        self.counters.mask_seconds += (begun - started) + (masked - computed)
         self.counters.sample_seconds += done - masked
         return True
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counters:
-    """Running totals of a loop; times in seconds of wall clock, that of masks beyond the model's, beside which they are
-    filled.
+    """Running totals of a loop; times in seconds of wall clock. Masks that were filled beside the model count for as
+    long as the step had to wait for them.
 
     `decoded_tokens` were computed one by one, after a prompt; `prefilled_tokens` in chunks, what a preemption made
     necessary again among them. `forced_closes`: choices that were completed because their budget was about to end.
