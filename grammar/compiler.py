@@ -26,6 +26,7 @@ from .tokens.matcher import MaskRow
 ARENA_BYTES: Final = 128 << 20
 MASK_BYTES: Final = 64 << 20
 CACHED_GRAMMARS: Final = 1024
+KEY_NODES: Final = 100_000
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 _ANY_OBJECT: Final = {"type": "object"}
 
@@ -220,30 +221,39 @@ class GrammarCompiler:
 
 
 def _content_key(schema: Any) -> str | None:
-    """The schema as text, equal for schemas that read alike; None if it is no plain JSON.
+    """The schema as text, equal for schemas that read alike; None if it is no plain JSON, or too large to be worth it.
 
     The order of keys counts in `properties`, since it shapes the output, and nowhere else.
     """
     if isinstance(schema, str):
         return schema
     try:
-        return _ENCODER.encode(_sorted(schema, False))
+        return _ENCODER.encode(_sorted(schema, False, [KEY_NODES]))
     except (RecursionError, TypeError, ValueError):  # too deep; no JSON, or a number that no float is; it holds itself
         return None
 
 
-def _sorted(node: Any, ordered: bool) -> Any:
+def _sorted(node: Any, ordered: bool, left: list[int]) -> Any:
     if isinstance(node, dict):
+        _spend(left, len(node))
         names = node if ordered else sorted(node)
-        return {name: _sorted(node[name], name == "properties" and not ordered) for name in names}
+        return {name: _sorted(node[name], name == "properties" and not ordered, left) for name in names}
     if isinstance(node, list):
-        return [_sorted(item, False) for item in node]
+        _spend(left, len(node))
+        return [_sorted(item, False, left) for item in node]
     if isinstance(node, Decimal):
         nearest = float(node)
         if Decimal(repr(nearest)) != node:
             raise ValueError(node)
         return nearest
     return node
+
+
+def _spend(left: list[int], count: int) -> None:
+    """A few shared objects can spell out a tree of millions."""
+    left[0] -= count
+    if left[0] < 0:
+        raise ValueError("too large for a key")
 
 
 def _line(key: tuple[object, ...]) -> str | None:

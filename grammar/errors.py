@@ -60,7 +60,8 @@ class PatternError(GrammarError):
     ) -> None:
         self.pattern = pattern
         self.position = position
-        super().__init__(f"{message} in the pattern {pattern!r} at offset {position}", pointer=pointer, keyword=keyword)
+        shown = pattern if len(pattern) <= 200 else f"{pattern[:90]}...{pattern[-90:]}"
+        super().__init__(f"{message} in the pattern {shown!r} at offset {position}", pointer=pointer, keyword=keyword)
 
 
 class BudgetError(GrammarError):
