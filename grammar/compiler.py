@@ -29,6 +29,9 @@ CACHED_GRAMMARS: Final = 1024
 KEY_NODES: Final = 100_000
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 _ANY_OBJECT: Final = {"type": "object"}
+_NAMING: Final = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependentRequired", "dependencies"}
+)
 
 
 class CompiledGrammar:
@@ -228,19 +231,21 @@ def _content_key(schema: Any) -> str | None:
     if isinstance(schema, str):
         return schema
     try:
-        return _ENCODER.encode(_sorted(schema, False, [KEY_NODES]))
+        return _ENCODER.encode(_sorted(schema, False, False, [KEY_NODES]))
     except (RecursionError, TypeError, ValueError):  # too deep; no JSON, or a number that no float is; it holds itself
         return None
 
 
-def _sorted(node: Any, ordered: bool, left: list[int]) -> Any:
+def _sorted(node: Any, named: bool, ordered: bool, left: list[int]) -> Any:
+    """`node` with its keys in order. `named`: they are names that the schema gives; `ordered`: their order counts."""
     if isinstance(node, dict):
         _spend(left, len(node))
-        names = node if ordered else sorted(node)
-        return {name: _sorted(node[name], name == "properties" and not ordered, left) for name in names}
+        if named:
+            return {name: _sorted(node[name], False, False, left) for name in (node if ordered else sorted(node))}
+        return {key: _sorted(node[key], key in _NAMING, key == "properties", left) for key in sorted(node)}
     if isinstance(node, list):
         _spend(left, len(node))
-        return [_sorted(item, False, left) for item in node]
+        return [_sorted(item, False, False, left) for item in node]
     if isinstance(node, Decimal):
         nearest = float(node)
         if Decimal(repr(nearest)) != node:
