@@ -113,3 +113,24 @@ def test_masks_of_schemas_are_what_the_stepper_takes(name: str, options: Any) ->
     for _ in range(4):
         matcher = grammar.matcher()
         walk(matcher.level, matcher._automaton, chance, 14)  # type: ignore[arg-type]
+
+
+def test_a_row_inside_a_character_earns_a_part_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the summary of a row says of the time after the character, only bytes that go on with it are allowed."""
+    monkeypatch.setattr("slipcast.grammar.tokens.masks._EFFORT", 0)
+    words = [b"ab", b"(des", b" thumb", "\u662f".encode(), b"\xb3a", b"\xb3\xb3", b"\xb3\xb3x", b"\xeb\xb3", b'\xb3"']
+    tokens = [bytes((byte,)) for byte in range(256)] + words
+    vocabulary = Vocabulary(tokens=[*tokens, None], eos_ids=[len(tokens)])
+    grammar = GrammarCompiler(vocabulary).json_schema({"type": "array", "items": {"type": "string"}})
+    matcher = grammar.matcher()
+    for byte in b'["\xea\xb3\xb3","\xf0\x9f\x98\x80\xea\xb3\xb3z","\xea\xb3\xb3"]':
+        row = np.zeros(vocabulary.words, np.int32)
+        matcher.fill_mask(row)
+        allowed = {token for token in range(len(tokens)) if row[token >> 5] >> (token & 31) & 1}
+        taken = set()
+        for token in range(len(tokens)):
+            if matcher.accept(token):
+                matcher.rollback(1)
+                taken.add(token)
+        assert allowed == taken
+        assert matcher.accept(byte)

@@ -164,6 +164,10 @@ class Parts:
 
     def _is_plain(self, row: int) -> bool:
         """Whether no plain character is refused, here or later."""
+        # Inside a character the summary tells what comes after it, which a subtree of the trie may be skipped for; but
+        # a token that begins a character does not go on from there.
+        if not (self._tables.values(row)[_PLAIN_BYTES] > 0).all():
+            return False
         low, high = (int(word) for word in self._tables.loops[row])
         loops = (low & (1 << 64) - 1) | (high & (1 << 64) - 1) << 64
         return not _PLAIN_LOOPS & ~loops
