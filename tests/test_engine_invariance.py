@@ -94,3 +94,25 @@ def test_beside_a_fork(model):
         return model.step([3, 2, 1], [LONG[160:163], [5], [7]])[2]
 
     assert np.array_equal(logits(model, beside), logits(model, alone))
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 9])
+def test_several_rows_of_a_chunk(model, count):
+    """Logits after each of a chunk's last tokens are those of steps of one token."""
+
+    def singly() -> np.ndarray:
+        feed(model, 1, SHORT, [])
+        return np.stack([model.step([1], [[token]])[0] for token in LONG[:count]])
+
+    def at_once() -> np.ndarray:
+        feed(model, 2, LONG, [])
+        feed(model, 1, SHORT[:-3], [])
+        rows = model.step([2, 1, 3], [[5, 6], [*SHORT[-3:], *LONG[:count]], SHORT], [2, count, 1])
+        assert len(rows) == 2 + count + 1
+        return rows[2:-1]
+
+    def with_third() -> np.ndarray:
+        model.kv.add(3)
+        return at_once()
+
+    assert np.array_equal(logits(model, with_third), logits(model, singly))

@@ -288,6 +288,15 @@ def test_wrong_steps_are_refused(sequences: list[int], tokens: list[list[int]], 
     assert model.kv.length(0) == model.kv.length(1) == 0
 
 
+@pytest.mark.parametrize("counts", [[1], [1, 1, 1], [0, 1], [1, 3], [-1, 1]])
+def test_wrong_counts_of_logits_are_refused(counts: list[int], model: LoadedModel) -> None:
+    model.kv.add(0)
+    model.kv.add(1)
+    with pytest.raises(StepError, match="logits"):
+        model.step([0, 1], [[1, 2], [3, 4]], counts)
+    assert model.kv.length(0) == model.kv.length(1) == 0
+
+
 def test_wrong_changes_of_the_cache_are_refused(model: LoadedModel) -> None:
     kv = model.kv
     kv.add(0)

@@ -150,11 +150,12 @@ class LlamaModel(nn.Module):  # type: ignore[misc]  # TVM has no type informatio
 def build_module(plan: ModelPlan, isa: Isa, *, max_rows: int, max_batch: int) -> tuple[Any, list[str]]:
     """The IRModule of a model, and the names of its parameters in order.
 
-    `max_rows` bounds the tokens and `max_batch` the sequences of a step: with them memory is planned once.
+    `max_rows` bounds the tokens of a step, and so the rows of logits, and `max_batch` its sequences: with them memory
+    is planned once.
     """
     kernels, c = Kernels(isa), plan.config
     sizes = {
-        "ids": "rows", "last": "batch", "positions": "rows", "slots": "rows", "lengths": "batch",
+        "ids": "rows", "last": "outputs", "positions": "rows", "slots": "rows", "lengths": "batch",
         "query_bounds": "ends", "page_bounds": "ends", "page_ids": "listed",
     }  # fmt: skip
     inputs: dict[str, Any] = {name: spec.Tensor([size], "int32") for name, size in sizes.items()}
@@ -163,7 +164,8 @@ def build_module(plan: ModelPlan, isa: Isa, *, max_rows: int, max_batch: int) ->
     inputs["pages"] = [pages] * c.layers
     specs = {"step": {**inputs, "$": _PACKED_PARAMETERS}}
     module, parameters = LlamaModel(plan, kernels).export_tvm(spec=specs)
-    module["step"] = module["step"].with_attr("tir_var_upper_bound", {"rows": max_rows, "batch": max_batch})
+    bounds = {"rows": max_rows, "outputs": max_rows, "batch": max_batch}
+    module["step"] = module["step"].with_attr("tir_var_upper_bound", bounds)
     return module, [name for name, _ in parameters]
 
 

@@ -43,14 +43,19 @@ class LoadedModel:
         self._pages = [as_tensor(layer) for layer in layers]
         self.kv = KVCache(layers, context_length=max_context)
 
-    def step(self, sequence_ids: Sequence[int], tokens: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
+    def step(
+        self, sequence_ids: Sequence[int], tokens: Sequence[Sequence[int]], counts: Sequence[int] | None = None
+    ) -> npt.NDArray[np.float32]:
         """Run one chunk of tokens for each sequence: any mix of prefill chunks and single tokens.
 
-        Returns float32 logits [sequences, vocab_size] after the last token of each chunk; the array is the caller's to
-        keep. Other Python threads run meanwhile. Raises StepError for ids, tokens or lengths that do not fit,
-        PagesExhaustedError if pages run out, ModelFault if the library fails: in every case the cache is as before.
+        Returns float32 logits [sum(counts), vocab_size] after the last `counts[i]` tokens of chunk i, in order; None:
+        after the last one of each. The array is the caller's to keep. Other Python threads run meanwhile. Raises
+        StepError for ids, tokens, lengths or counts that do not fit, PagesExhaustedError if pages run out, ModelFault
+        if the library fails: in every case the cache is as before.
         """
         ids, last = self._check(sequence_ids, tokens)
+        if counts is not None:
+            last = self._asked(last, counts, tokens)
         lengths = [len(chunk) for chunk in tokens]
         place = self.kv.begin(sequence_ids, lengths)
         inputs = (ids, last, place.positions, place.slots, place.lengths, place.query_bounds, place.page_bounds)
@@ -89,6 +94,17 @@ class LoadedModel:
             wrong = int(ids.min() if ids.min() < 0 else ids.max())
             raise StepError(f"the token {wrong} is outside the vocabulary of {self.config.vocab_size}")
         return ids.astype(np.int32), np.cumsum(lengths, dtype=np.int32) - np.int32(1)
+
+    @staticmethod
+    def _asked(last: Int32s, counts: Sequence[int], tokens: Sequence[Sequence[int]]) -> Int32s:
+        """The rows whose logits are asked for: `counts[i]` of them up to `last[i]`, the end of chunk i."""
+        if len(counts) != len(tokens):
+            raise StepError(f"a step has {len(tokens)} chunks of tokens and {len(counts)} counts of logits")
+        for count, chunk in zip(counts, tokens, strict=True):
+            if not 1 <= count <= len(chunk):
+                raise StepError(f"{count} rows of logits are asked of a chunk of {len(chunk)} tokens")
+        ends = zip(last.tolist(), counts, strict=True)
+        return np.array([row for end, count in ends for row in range(end - count + 1, end + 1)], np.int32)
 
 
 def _pages(config: ModelConfig, count: int, dtype: np.dtype[Any]) -> list[npt.NDArray[Any]]:
