@@ -12,7 +12,11 @@ from collections.abc import Sequence
 
 import pluggy
 
+from .families import ModelFamily
+from .metrics import MetricsSink
 from .protocols import GrammarFrontend, KVCache, KVManager, LogitsProcessor, Sampler, Scheduler
+from .routes import Route
+from .tools import ToolFormat
 
 PROJECT = "slipcast"
 
@@ -54,4 +58,31 @@ def slipcast_kv_manager(name: str, cache: KVCache) -> KVManager | None:
 @hookspec(firstresult=True)
 def slipcast_grammar_frontend(kind: str) -> GrammarFrontend | None:
     """The front end for grammars of `kind` (as "json_schema" or "regex"), or None. Called per grammar."""
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
+def slipcast_tool_format(name: str, template: str) -> ToolFormat | None:
+    """The tool-call format of that name ("hermes", "llama3", ...); for the name "auto", one that suits `template`.
+
+    None if this plugin has none. `template` is the model's chat template, Jinja2 source. Called once per engine start.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def slipcast_model_families() -> Sequence[ModelFamily]:
+    """Model families that this plugin can build. Called once, before the model is loaded."""
+    raise NotImplementedError
+
+
+@hookspec
+def slipcast_routes() -> Sequence[Route]:
+    """HTTP routes to serve beside the engine's own. Called once, when the server starts."""
+    raise NotImplementedError
+
+
+@hookspec
+def slipcast_metrics_sinks() -> Sequence[MetricsSink]:
+    """Who wants the engine's numbers. Called once per engine start."""
     raise NotImplementedError

@@ -17,7 +17,11 @@ import pluggy
 from ..samplers.protocols import LogitsProcessor, Sampler
 from . import hookspecs, shipped_grammars, shipped_kv, shipped_sampling, shipped_scheduling
 from .errors import PluginError
+from .families import ModelFamily
+from .metrics import MetricsSink
 from .protocols import GrammarFrontend, KVCache, KVManager, Scheduler
+from .routes import Route
+from .tools import ToolFormat
 
 ENTRY_POINT_GROUP = "slipcast.plugins"
 PREFIX = "slipcast."
@@ -37,20 +41,13 @@ class Plugins:
 
     def logits_processors(self, vocabulary_size: int) -> tuple[LogitsProcessor, ...]:
         """Every active plugin's processors. Raises PluginError for a wrong or doubly named one."""
-        answers = self._call("slipcast_logits_processors", vocabulary_size=vocabulary_size)
         found: dict[str, LogitsProcessor] = {}
-        for answer in answers:
-            if not isinstance(answer, Iterable):
-                kind = type(answer).__name__
-                raise PluginError(kind, f"slipcast_logits_processors returned {kind}, not a sequence of processors")
-        for processor in (processor for answer in answers for processor in answer):
-            name = str(getattr(processor, "name", type(processor).__name__))
-            _check(name, "slipcast_logits_processors", processor, LogitsProcessor)
+        for processor in self._all("slipcast_logits_processors", LogitsProcessor, vocabulary_size=vocabulary_size):
             if processor.phase not in ("edit", "shape"):
-                raise PluginError(name, f"its phase is {processor.phase!r}; allowed: 'edit', 'shape'")
-            if name in found:
-                raise PluginError(name, "two logits processors have this name; rename one")
-            found[name] = processor
+                raise PluginError(processor.name, f"its phase is {processor.phase!r}; allowed: 'edit', 'shape'")
+            if processor.name in found:
+                raise PluginError(processor.name, "two logits processors have this name; rename one")
+            found[processor.name] = processor
         return tuple(found.values())
 
     def sampler(self, name: str) -> Sampler:
@@ -74,6 +71,46 @@ class Plugins:
             "slipcast_grammar_frontend", "grammar kind", kind, GrammarFrontend, kind=kind
         )
         return answer
+
+    def tool_format(self, name: str, template: str) -> ToolFormat | None:
+        """The tool-call format of that name; for "auto", one that suits the chat template, or None.
+
+        Raises PluginError if no active plugin has one of another name.
+        """
+        if name == "auto":
+            answer = self._call("slipcast_tool_format", name=name, template=template)
+            if answer is not None:
+                _check(name, "slipcast_tool_format", answer, ToolFormat)
+            found: ToolFormat | None = answer
+            return found
+        chosen: ToolFormat = self._first(
+            "slipcast_tool_format", "tool format", name, ToolFormat, name=name, template=template
+        )
+        return chosen
+
+    def model_families(self) -> tuple[ModelFamily, ...]:
+        """Every active plugin's model families, those of outside plugins first."""
+        return tuple(self._all("slipcast_model_families", ModelFamily))
+
+    def routes(self) -> tuple[Route, ...]:
+        """Every active plugin's routes."""
+        return tuple(self._all("slipcast_routes", Route))
+
+    def metrics_sinks(self) -> tuple[MetricsSink, ...]:
+        """Every active plugin's metrics sinks."""
+        return tuple(self._all("slipcast_metrics_sinks", MetricsSink))
+
+    def _all(self, hook: str, protocol: type, **arguments: Any) -> list[Any]:
+        """The parts that all active plugins offer together, checked."""
+        parts: list[Any] = []
+        for answer in self._call(hook, **arguments):
+            if not isinstance(answer, Iterable):
+                kind = type(answer).__name__
+                raise PluginError(kind, f"{hook} returned {kind}, not a sequence")
+            for part in answer:
+                _check(str(getattr(part, "name", type(part).__name__)), hook, part, protocol)
+                parts.append(part)
+        return parts
 
     def _first(self, hook: str, what: str, wanted: str, protocol: type, **arguments: Any) -> Any:
         answer = self._call(hook, **arguments)

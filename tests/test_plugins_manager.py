@@ -33,7 +33,7 @@ def with_hooks(**hooks) -> SimpleNamespace:
     return SimpleNamespace(**{f"slipcast_{name}": hookimpl(function) for name, function in hooks.items()})
 
 
-def test_shipped_plugins_fill_every_hook():
+def test_shipped_plugins_fill_the_hooks():
     plugins = create_manager()
     assert plugins.names == ("slipcast.sampling", "slipcast.scheduling", "slipcast.kv", "slipcast.grammars")
     assert isinstance(plugins.sampler("seeded"), Sampler)
@@ -45,7 +45,8 @@ def test_shipped_plugins_fill_every_hook():
     assert all(isinstance(plugins.grammar_frontend(kind), GrammarFrontend) for kind in kinds)
     hooks = {name for name, _ in inspect.getmembers(hookspecs, inspect.isfunction) if name.startswith("slipcast_")}
     shipped = {name for module in manager.SHIPPED for name in vars(module) if name.startswith("slipcast_")}
-    assert hooks == shipped
+    for_others = {"slipcast_tool_format", "slipcast_model_families", "slipcast_routes", "slipcast_metrics_sinks"}
+    assert hooks - for_others <= shipped <= hooks
 
 
 def test_every_hook_is_documented_and_called_somewhere():
