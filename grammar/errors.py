@@ -6,6 +6,7 @@
         UnsatisfiableError        no value is valid; `clash` names the two pointers that contradict each other
         PatternError              a regular expression does not parse or is not regular; `position` in the pattern
         BudgetError               construction exceeded its budget of states, depth or time; names the part
+        GrammarTextError          a grammar text is malformed, or its rules are; `line` and `column`
     VocabularyError               the vocabulary cannot be used (ValueError)
     MatcherError                  a matcher was asked the impossible, as rolling back past its start (RuntimeError)
 
@@ -66,6 +67,16 @@ class PatternError(GrammarError):
 
 class BudgetError(GrammarError):
     """Construction was stopped by its budget."""
+
+
+class GrammarTextError(GrammarError):
+    """A grammar text does not parse, or its rules make no grammar. `line` and `column` count from 1, 0 if unknown."""
+
+    def __init__(self, message: str, *, line: int = 0, column: int = 0, remedy: str | None = None) -> None:
+        self.line = line
+        self.column = column
+        place = f"line {line}, column {column}: " if line else ""
+        super().__init__(place + message, remedy=remedy)
 
 
 class VocabularyError(ValueError):

@@ -1,0 +1,30 @@
+"""Forms that readers spell in several ways, as nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence as SequenceOf
+
+from .ir import Choice, Node, Repeat, Sequence, Text, Token
+
+
+def substrings(chunks: SequenceOf[str]) -> Node:
+    """Any run of neighbouring chunks joined, the empty one included; a chunk is taken whole or not at all."""
+    node: Node = Text("")
+    starts: list[Node] = [node]
+    for chunk in reversed(chunks):
+        node = Choice((Text(""), Sequence((Text(chunk), node)) if node != Text("") else Text(chunk)))
+        starts.append(node)
+    return Choice(tuple(starts))
+
+
+def dispatch_on_tokens(pairs: SequenceOf[tuple[int, Node]], excludes: Iterable[int], *, loop: bool) -> Node:
+    """Free tokens in which a trigger token starts a rule; then free tokens again, or the end if not `loop`."""
+    triggers = frozenset(token for token, _ in pairs)
+    free = Repeat(Token(triggers | frozenset(excludes), negated=True))
+    segment = Choice(tuple(Sequence((Token(frozenset({token})), rule)) for token, rule in pairs))
+    if not pairs:
+        return free
+    if loop:
+        return Sequence((free, Repeat(Sequence((segment, free)))))
+    return Sequence((free, Repeat(segment, 0, 1)))

@@ -1,0 +1,300 @@
+"""Reads GBNF, as llama.cpp has it, and EBNF as xgrammar has it, which is GBNF with options and macros.
+
+The two differ here in what a grammar may hold, not in how it is read: EBNF knows rule options (`rule[capture] ::=`),
+macros (`Regex`, `Substring`, `TagDispatch`, `Token`, `ExcludeToken`, `TokenTagDispatch`) and `[^]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as SequenceOf
+from functools import cache
+from typing import Any, Final
+
+from lark import Lark
+from lark import Token as LarkToken
+
+from ..errors import UnsupportedError
+from ..regular import ALL
+from . import source as reading
+from .ir import (
+    Capture,
+    Chars,
+    Free,
+    Grammar,
+    Node,
+    Place,
+    Reference,
+    Repeat,
+    Shortest,
+    Tag,
+    Text,
+    Token,
+)
+from .macros import dispatch_on_tokens, substrings
+from .source import Source
+
+_SYNTAX: Final = r"""
+start: rule*
+rule: HEAD OPTIONS? "::=" choice
+choice: sequence ("|" sequence)*
+sequence: item*
+item: atom QUANTIFIER*
+?atom: STRING -> text
+     | CLASS -> class
+     | DOT -> dot
+     | NAME -> reference
+     | "(" choice ")" -> group
+     | TOKEN -> token
+     | MACRO "(" (argument ("," argument)*)? ")" -> macro
+argument: (NAME "=")? value
+?value: STRING -> string
+      | INTEGER -> integer
+      | NAME -> name
+      | "(" (value ("," value)* ","?)? ")" -> tuple
+
+HEAD: /[A-Za-z0-9_.\-]+(?=\s*(\[("(\\.|[^"\\])*"|[^\]"])*\])?\s*::=)/
+OPTIONS: /\[("(\\.|[^"\\])*"|[^\]"])*\]/
+MACRO.2: /(Regex|Substring|TagDispatch|TokenTagDispatch|Token|ExcludeToken)(?=\s*\()/
+NAME: /[A-Za-z0-9_.\-]+/
+INTEGER.2: /[0-9]+(?![A-Za-z_.\-])/
+STRING: /"(\\.|[^"\\\n])*"/
+CLASS: /\[\^?(\\.|[^\]\\])*\]/
+DOT: "."
+QUANTIFIER: /[*+?]|\{\s*[0-9]*\s*(,\s*[0-9]*\s*)?\}/
+TOKEN: /!?<(\[[0-9]+\]|[^<>\s\[][^<>\s]*)>/
+COMMENT: /#[^\n]*/
+%ignore COMMENT
+%ignore /\s+/
+"""
+_NAMES: Final = {
+    "HEAD": "a rule (name ::=)", "OPTIONS": "", "MACRO": "", "NAME": "a rule's name", "INTEGER": "a number",
+    "STRING": '"text"', "CLASS": "[characters]", "DOT": "'.'", "QUANTIFIER": "a repetition", "TOKEN": "<token>",
+    "LPAR": "'('", "RPAR": "')'", "VBAR": "'|'", "__ANON_0": "'::='", "COMMA": "','", "EQUAL": "'='", "$END": "the end",
+    "COMMENT": "", "__IGNORE_0": "",
+}  # fmt: skip
+# What brackets do not count in, for the check of nesting.
+_OPAQUE: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|\[\^?(?:\\.|[^\]\\])*\]|#[^\n]*')
+_OPTION: Final = re.compile(r'\s*([A-Za-z_]+)\s*(?:=\s*("(?:\\.|[^"\\])*"|[^,"\]\s]+))?\s*(,|$)')
+_BOUNDS: Final = re.compile(r"\{\s*(\d*)\s*(,?)\s*(\d*)\s*\}")
+MAX_REPEAT: Final = 1_000_000
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(_SYNTAX, parser="lalr", maybe_placeholders=False)
+
+
+def read_gbnf(text: str, *, start: str = "root", syntax: str = "gbnf") -> Grammar:
+    """The grammar of a GBNF or EBNF text (`syntax` "gbnf" or "ebnf"). Raises GrammarTextError, UnsupportedError."""
+    source = Source(text, syntax)
+    reading.check_nesting(source, _OPAQUE)
+    tree = reading.parse(_parser(), source, text, _NAMES)
+    reader = _Reader(source, ebnf=syntax == "ebnf")
+    reading.fold(tree, reader.handlers)
+    if start not in reader.rules:
+        named = f"; the first rule is {next(iter(reader.rules))!r}" if reader.rules else ""
+        raise source.error(f"there is no rule {start!r} to start with{named}", len(text), f"define {start} ::= ...")
+    return Grammar(reader.rules, start, syntax, reader.places)
+
+
+class _Reader:
+    def __init__(self, source: Source, *, ebnf: bool) -> None:
+        self._source = source
+        self._ebnf = ebnf
+        self.rules: dict[str, Node] = {}
+        self.places: dict[str, Place] = {}
+        self.handlers: Mapping[str, Callable[[list[Any]], Any]] = {
+            "start": lambda children: None,
+            "rule": self._rule,
+            "choice": reading.choice,
+            "sequence": reading.sequence,
+            "item": self._item,
+            "text": lambda children: Text(self._string(children[0])),
+            "class": self._class,
+            "dot": lambda children: Chars(ALL),
+            "reference": lambda children: Reference(str(children[0]), self._place(children[0])),
+            "group": lambda children: children[0],
+            "token": self._token,
+            "macro": self._macro,
+            "argument": lambda children: (str(children[0]) if len(children) > 1 else "", children[-1]),
+            "string": lambda children: self._string(children[0]),
+            "integer": lambda children: int(children[0]),
+            "name": self._name,
+            "tuple": tuple,
+        }
+
+    def _place(self, token: LarkToken) -> Place:
+        return self._source.place(token.start_pos or 0)
+
+    def _string(self, token: LarkToken) -> str:
+        return reading.unescape(self._source, token[1:-1], (token.start_pos or 0) + 1, "[]?" if self._ebnf else "[]")
+
+    def _class(self, children: list[Any]) -> Node:
+        token = children[0]
+        found = reading.character_class(self._source, token, token.start_pos or 0, any_if_empty=self._ebnf)
+        return Chars(found)
+
+    def _item(self, children: list[Any]) -> Node:
+        node: Node = children[0]
+        for quantifier in children[1:]:
+            node = Repeat(node, *self._bounds(quantifier))
+        return node
+
+    def _bounds(self, token: LarkToken) -> tuple[int, int | None]:
+        if token in ("*", "+", "?"):
+            return {"*": (0, None), "+": (1, None), "?": (0, 1)}[str(token)]
+        return bounds(self._source, str(token), self._place(token))
+
+    def _name(self, children: list[Any]) -> Reference | bool:
+        name = str(children[0])
+        return name == "true" if name in ("true", "false") else Reference(name, self._place(children[0]))
+
+    def _token(self, children: list[Any]) -> Node:
+        token = children[0]
+        negated = token.startswith("!")
+        name = token[1:] if negated else str(token)
+        if name.startswith("<["):
+            return Token(ids=frozenset({int(name[2:-2])}), negated=negated, place=self._place(token))
+        return Token(names=frozenset({name}), negated=negated, place=self._place(token))
+
+    def _rule(self, children: list[Any]) -> None:
+        head = children[0]
+        name = str(head)
+        if name in self.rules:
+            before = self.places[name]
+            raise self._source.error(f"the rule {name!r} is defined twice, first in line {before.line}", head.start_pos)
+        body: Node = children[-1]
+        if len(children) == 3:
+            body = self._with_options(body, name, children[1])
+        self.rules[name] = body
+        self.places[name] = self._place(head)
+
+    def _with_options(self, body: Node, name: str, token: LarkToken) -> Node:
+        """A body under the options between a rule's name and `::=`."""
+        place = self._place(token)
+        if not self._ebnf:
+            raise self._source.error("rule options are EBNF's, not GBNF's", place, 'read the grammar as syntax="ebnf"')
+        inside = token[1:-1]
+        at = 0
+        while at < len(inside):
+            match = _OPTION.match(inside, at)
+            if match is None:
+                raise self._source.error(f"malformed rule options {str(token)!r}", place)
+            option, value = match[1], match[2]
+            at = match.end()
+            if option == "capture":
+                body = Capture(name if value is None else value.strip('"'), body)
+            elif option == "lazy" and value is None:
+                body = Shortest(body, place)
+            elif option in ("max_tokens", "max_chars", "temperature"):
+                raise UnsupportedError(
+                    f"line {place.line}, column {place.column}: the rule option {option!r} is not supported",
+                    keyword=option,
+                    remedy="bound the text with {m,n}; the temperature is the request's",
+                )
+            else:
+                raise self._source.error(f"unknown rule option {option!r}", place)
+        return body
+
+    def _macro(self, children: list[Any]) -> Node:
+        name, place = str(children[0]), self._place(children[0])
+        if not self._ebnf:
+            raise self._source.error(f"the macro {name} is EBNF's, not GBNF's", place, 'read it as syntax="ebnf"')
+        given = [value for key, value in children[1:] if not key]
+        named = {key: value for key, value in children[1:] if key}
+        arguments = _Arguments(self._source, name, place, given, named)
+        match name:
+            case "Regex":
+                node = self._regex(arguments)
+            case "Substring":
+                node = substrings(arguments.all_of(str))
+            case "Token" | "ExcludeToken":
+                node = Token(frozenset(arguments.all_of(int, least=1)), negated=name == "ExcludeToken", place=place)
+            case "TagDispatch":
+                node = self._dispatch(arguments)
+            case _:
+                pairs = arguments.pairs(int)
+                excludes = arguments.named_tuple("excludes", int)
+                node = dispatch_on_tokens(pairs, excludes, loop=arguments.flag("loop_after_dispatch", True))
+        arguments.done()
+        return node
+
+    def _regex(self, arguments: _Arguments) -> Node:
+        (pattern,) = arguments.all_of(str, least=1, most=1)
+        flags = arguments.named.pop("flags", None)
+        if arguments.flag("json_string", False):
+            raise arguments.error("json_string=true is not supported: use json_schema with a pattern")
+        # Without flags, xgrammar's dot is any character; with them it stops at line ends unless they say "s".
+        return reading.regex(self._source, pattern, "s" if flags is None else str(flags), arguments.place)
+
+    def _dispatch(self, arguments: _Arguments) -> Node:
+        pairs = arguments.pairs(str)
+        excludes = arguments.named_tuple("excludes", str)
+        loop = arguments.flag("loop_after_dispatch", True)
+        if any(not text for text in (*excludes, *(tag for tag, _ in pairs))):
+            raise arguments.error("tags and excluded texts are not empty")
+        tags = tuple(Tag(tag, rule, "") for tag, rule in pairs)
+        return Free(tuple(tag for tag, _ in pairs), tags, False, not loop, tuple(excludes))
+
+
+class _Arguments:
+    """What a macro was called with."""
+
+    def __init__(self, source: Source, name: str, place: Place, given: list[Any], named: dict[str, Any]) -> None:
+        self._source = source
+        self._name = name
+        self.place = place
+        self._given = given
+        self.named = named
+
+    def error(self, message: str) -> Exception:
+        return self._source.error(f"{self._name}: {message}", self.place)
+
+    def all_of(self, kind: type, *, least: int = 0, most: int | None = None) -> list[Any]:
+        if len(self._given) < least or (most is not None and len(self._given) > most):
+            wanted = f"{least}" if most == least else f"{least} or more"
+            raise self.error(f"{len(self._given)} arguments where {wanted} belong")
+        return [self._checked(value, kind) for value in self._given]
+
+    def pairs(self, kind: type) -> list[tuple[Any, Node]]:
+        for value in self._given:
+            if not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], Reference)):
+                raise self.error("each argument is a pair of a tag and a rule's name")
+        return [(self._checked(tag, kind), rule) for tag, rule in self._given]
+
+    def named_tuple(self, key: str, kind: type) -> SequenceOf[Any]:
+        value = self.named.pop(key, ())
+        if not isinstance(value, tuple):
+            raise self.error(f"{key} is a tuple, as ({value!r},)")
+        return [self._checked(item, kind) for item in value]
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.named.pop(key, default)
+        if not isinstance(value, bool):
+            raise self.error(f"{key} is true or false")
+        return value
+
+    def done(self) -> None:
+        if self.named:
+            raise self.error(f"unknown argument {next(iter(self.named))!r}")
+
+    def _checked(self, value: Any, kind: type) -> Any:
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise self.error(f"{value!r} where a {'text' if kind is str else 'token id'} belongs")
+        return value
+
+
+def bounds(source: Source, written: str, place: Place) -> tuple[int, int | None]:
+    """The bounds that `{n}`, `{n,}`, `{,m}` or `{n,m}` gives."""
+    match = _BOUNDS.fullmatch(written)
+    if match is None or not (match[1] or match[3]):
+        raise source.error(f"a repetition without numbers, {written}", place)
+    low = int(match[1] or 0)
+    high = low if not match[2] else int(match[3]) if match[3] else None
+    if high is not None and high < low:
+        raise source.error(f"the repetition {written} has its bounds the wrong way round", place)
+    if max(low, high or 0) > MAX_REPEAT:
+        raise source.error(f"the repetition {written} exceeds {MAX_REPEAT}", place)
+    return low, high

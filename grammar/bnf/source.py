@@ -1,0 +1,241 @@
+"""What the readers share: places in the text, lark's errors as ours, escapes, character classes, regexes."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+
+from ..errors import BudgetError, GrammarTextError, PatternError
+from ..regular import CharSet, whole_pattern
+from .ir import Choice, Node, Place, Regex, Sequence, Text
+
+MAX_TEXT: Final = 1_000_000
+MAX_NESTING: Final = 100
+_PLAIN_ESCAPES: Final = {
+    "n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "0": "\0", "e": "\x1b",
+}  # fmt: skip
+_CODE: Final = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|u\{([0-9A-Fa-f]{1,6})\}")
+_OPENING: Final = frozenset("([{")
+_CLOSING: Final = frozenset(")]}")
+
+
+class Source:
+    """A grammar text and where its lines begin."""
+
+    def __init__(self, text: str, syntax: str) -> None:
+        if len(text) > MAX_TEXT:
+            raise BudgetError(f"a grammar text of {len(text)} characters exceeds the limit of {MAX_TEXT}")
+        self.text = text
+        self.syntax = syntax
+        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def place(self, offset: int) -> Place:
+        """The line and column of a character."""
+        line = bisect_right(self._lines, offset)
+        return Place(line, offset - self._lines[line - 1] + 1)
+
+    def error(self, message: str, at: int | Place, remedy: str | None = None) -> GrammarTextError:
+        """An error at an offset or place, to be raised."""
+        place = at if isinstance(at, Place) else self.place(at)
+        return GrammarTextError(message, line=place.line, column=place.column, remedy=remedy)
+
+
+def parse(parser: Lark, source: Source, text: str, names: Mapping[str, str]) -> Tree[Token]:
+    """The tree of `text` (`source.text`, perhaps with parts blanked out). `names`: what lark's terminals are called.
+
+    Raises GrammarTextError with the place and what was expected there.
+    """
+    try:
+        return parser.parse(text)
+    except UnexpectedEOF as error:
+        raise source.error(f"the grammar ends too early{_expected(error, names)}", len(source.text)) from None
+    except UnexpectedToken as error:
+        if error.token.type == "$END":
+            raise source.error(f"the grammar ends too early{_expected(error, names)}", len(source.text)) from None
+        found = str(error.token).strip() or "a line end"
+        at = error.token.start_pos or 0
+        raise source.error(f"unexpected {_shown(found)}{_expected(error, names)}", at) from None
+    except UnexpectedCharacters as error:
+        at = min(error.pos_in_stream, len(source.text) - 1)
+        found = source.text[at]
+        if found in "\"'[/":
+            raise source.error(f"what {found} opens is not closed, or does not belong here", at) from None
+        raise source.error(f"unexpected {_shown(found)}{_expected(error, names)}", at) from None
+
+
+def fold(tree: Tree[Token], handlers: Mapping[str, Callable[[list[Any]], Any]]) -> Any:
+    """The value of a tree: each node's handler is given the values of its children, without recursion."""
+    values: dict[int, Any] = {}
+    for subtree in tree.iter_subtrees():
+        children = [values[id(child)] if isinstance(child, Tree) else child for child in subtree.children]
+        values[id(subtree)] = handlers[subtree.data](children)
+    return values[id(tree)]
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 30 else text[:30] + "...")
+
+
+def _expected(error: UnexpectedInput, names: Mapping[str, str]) -> str:
+    found: Any = getattr(error, "accepts", None) or getattr(error, "expected", None) or getattr(error, "allowed", ())
+    listed = sorted({names.get(name, name.lower()) for name in found or () if names.get(name) != ""})
+    return f"; expected {' or '.join(listed)}" if listed else ""
+
+
+def check_nesting(source: Source, tokens: re.Pattern[str]) -> None:
+    """Refuses texts whose brackets nest deeper than 100 levels. `tokens` matches what brackets do not count in."""
+    depth = 0
+    at = 0
+    text = source.text
+    for match in tokens.finditer(text):
+        depth = _depth(source, text, at, match.start(), depth)
+        at = match.end()
+    _depth(source, text, at, len(text), depth)
+
+
+def _depth(source: Source, text: str, start: int, end: int, depth: int) -> int:
+    for at in range(start, end):
+        char = text[at]
+        if char in _OPENING:
+            depth += 1
+            if depth > MAX_NESTING:
+                place = source.place(at)
+                raise BudgetError(
+                    f"line {place.line}, column {place.column}: the grammar nests deeper than {MAX_NESTING} levels",
+                    remedy="give inner parts rules of their own",
+                )
+        elif char in _CLOSING:
+            depth -= 1
+    return depth
+
+
+def unescape(source: Source, body: str, offset: int, more: str = "") -> str:
+    """The text that the inside of a literal spells. `more`: characters that may be escaped besides quotes and `\\`."""
+    if "\\" not in body:
+        return _well_formed(source, body, offset)
+    out = []
+    at = 0
+    while at < len(body):
+        char = body[at]
+        at += 1
+        if char != "\\":
+            out.append(char)
+            continue
+        text, at = escape(source, body, at, offset, more)
+        out.append(text)
+    return _well_formed(source, "".join(out), offset)
+
+
+def escape(source: Source, body: str, at: int, offset: int, more: str = "") -> tuple[str, int]:
+    """What the escape that goes on at `body[at]`, after its backslash, stands for, and where it ends."""
+    match = _CODE.match(body, at)
+    if match is not None:
+        code = int(next(group for group in match.groups() if group is not None), 16)
+        if code > 0x10FFFF:
+            raise source.error(f"\\{match[0]} is no code point", offset + at - 1)
+        return chr(code), match.end()
+    char = body[at : at + 1]
+    if char and char in _PLAIN_ESCAPES:
+        return _PLAIN_ESCAPES[char], at + 1
+    if char and (char in "\"'\\/" or char in more):
+        return char, at + 1
+    raise source.error(f"unknown escape \\{char}", offset + at - 1, "write a backslash as \\\\")
+
+
+def _well_formed(source: Source, text: str, offset: int) -> str:
+    """Surrogate pairs, as JSON escapes them, are one character; lone ones are none."""
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if "\ufffd" in text:
+            raise source.error("a lone surrogate is no character", offset)
+    return text
+
+
+def character_class(source: Source, written: str, offset: int, *, any_if_empty: bool) -> CharSet:
+    """The set that `[...]` or `[^...]` means. `any_if_empty`: whether `[^]` is any character."""
+    body = written[1:-1]
+    negated = body.startswith("^")
+    at = 1 if negated else 0
+    if at == len(body) and not (negated and any_if_empty):
+        raise source.error("a character class without characters", offset)
+    ranges = []
+    while at < len(body):
+        low, at = _class_character(source, body, at, offset + 1)
+        high = low
+        if body[at : at + 1] == "-" and at + 1 < len(body):
+            high, at = _class_character(source, body, at + 1, offset + 1)
+            if high < low:
+                raise source.error(f"the range {chr(low)}-{chr(high)} is the wrong way round", offset)
+        ranges.append((low, high))
+    found = CharSet.of(*ranges)
+    if negated:
+        found = ~found
+    if not found:
+        raise source.error("a character class without characters", offset)
+    return found
+
+
+def _class_character(source: Source, body: str, at: int, offset: int) -> tuple[int, int]:
+    char = body[at]
+    if char != "\\":
+        return ord(char), at + 1
+    if body[at + 1 : at + 2] in ("d", "w", "s", "D", "W", "S"):
+        raise source.error(f"\\{body[at + 1]} is not known in a character class", offset + at, "write the ranges")
+    text, at = escape(source, body, at + 1, offset, "^$.*+?()[]{}|-")
+    return ord(text), at
+
+
+def regex(source: Source, pattern: str, flags: str, at: int | Place) -> Regex:
+    """A regular expression that matches as a whole. `flags`: any of i (case), s (the dot takes line ends), u.
+
+    The syntax is ECMA-262's, with `(?P<name>` and flags in front, `(?i)`, as Rust and Python have them.
+    """
+    front = re.match(r"\(\?([isu]+)\)", pattern)
+    if front is not None:
+        pattern, flags = pattern[front.end() :], flags + front[1]
+    unknown = set(flags) - set("isu")
+    if unknown:
+        raise source.error(f"the flag {min(unknown)!r} of a regular expression is not supported", at)
+    pattern = pattern.replace("(?P<", "(?<")
+    active = "".join(flag for flag in "is" if flag in flags)
+    written = f"(?{active}:{pattern})" if active else pattern
+    try:
+        return Regex(whole_pattern(written), written)
+    except PatternError as error:
+        raise source.error(str(error), at) from None
+
+
+@lru_cache(4096)
+def without_case(text: str) -> Node:
+    """`text` in any case, each character by itself (Unicode's simple case folding)."""
+    items: list[Node] = []
+    for char in text:
+        ways = {char, *(other for other in (char.lower(), char.upper()) if len(other) == 1)}
+        items.append(Text(char) if len(ways) == 1 else Choice(tuple(Text(way) for way in sorted(ways))))
+    return sequence(items)
+
+
+def sequence(items: list[Node]) -> Node:
+    """One node for a list, texts side by side joined."""
+    flat: list[Node] = []
+    for item in items:
+        for part in item.items if isinstance(item, Sequence) else (item,):
+            if isinstance(part, Text) and flat and isinstance(flat[-1], Text):
+                flat[-1] = Text(flat[-1].text + part.text)
+            elif part != Text(""):
+                flat.append(part)
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat)) if flat else Text("")
+
+
+def choice(alternatives: list[Node]) -> Node:
+    """One node for alternatives; those of an alternative that is a choice are its own."""
+    flat: list[Node] = []
+    for item in alternatives:
+        flat += item.alternatives if isinstance(item, Choice) and item.alternatives else (item,)
+    return flat[0] if len(flat) == 1 else Choice(tuple(flat))
