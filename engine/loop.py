@@ -19,6 +19,8 @@ from .masking import Masks
 from .overlap import Overlap
 from .request import Event, Failed, Finished, FinishReason, TextDelta, TokenLogprob, TopLogprob, Usage
 from .scheduler import BatchScheduler, ChoiceTooBig, Work
+from .speculation.drafts import Ahead, Drawing
+from .speculation.speculator import Speculator
 from .stats import Counters
 from .text import StopMatch
 from .tokenizer import TextTokenizer
@@ -29,8 +31,12 @@ _LOG = logging.getLogger(__name__)
 class StepModel(Protocol):
     """The runtime's model, as the loop sees it."""
 
-    def step(self, sequence_ids: Sequence[int], tokens: Sequence[Sequence[int]], /) -> NDArray[np.float32]:
-        """Compute chunks of tokens, one per sequence; float32 [sequences, V]: the logits after each chunk's end."""
+    def step(
+        self, sequence_ids: Sequence[int], tokens: Sequence[Sequence[int]], counts: Sequence[int] | None = None, /
+    ) -> NDArray[np.float32]:
+        """Compute chunks of tokens, one per sequence; float32 [sum(counts), V]: the logits after the last `counts[i]`
+        tokens of chunk i, in order. None: after the last one of each.
+        """
         ...
 
 
@@ -45,6 +51,7 @@ class Loop:
         chain: SamplerChain,
         masks: Masks,
         jumps: Jumps | None = None,
+        speculator: Speculator | None = None,
         ended: Callable[[str], None] = lambda request_id: None,
     ) -> None:
         self._model = model
@@ -54,6 +61,7 @@ class Loop:
         self._masks = masks
         self._overlap = Overlap(masks.prepare)
         self._jumps = jumps
+        self._speculator = speculator
         self._ends = frozenset(tokenizer.eos_ids)
         self._ended = ended
         self._requests: dict[str, ActiveRequest] = {}
@@ -102,12 +110,15 @@ class Loop:
             return True
         if not works:
             return False
-        sampling = [work.choice for work in works if work.samples]
+        if self._speculator is not None:
+            works = self._speculator.draft(works, self._scheduler)
+        drawings = drawings_of(works)
+        ahead = [place for drawing in drawings if drawing.draft for place in drawing.draft.places]
         started = time.perf_counter()
-        masks_of_step = self._overlap.begin(sampling)
+        masks_of_step = self._overlap.begin([*(drawing.choice for drawing in drawings), *ahead])
         begun = time.perf_counter()
         try:
-            logits = self._model.step([work.sequence for work in works], [work.tokens for work in works])
+            logits = self._compute(works)
         except Exception as error:
             masks_of_step()
             self._model_failed(error)
@@ -117,14 +128,25 @@ class Loop:
         masked = time.perf_counter()
         self._scheduler.computed(works)
         self._count(works)
-        for choice, fault in masks.faults:
-            self._fail(choice.owner, fault)
-        self._sample([i for i, work in enumerate(works) if work.samples], works, logits, masks.rows)
+        for place, fault in masks.faults:
+            if isinstance(place, Ahead):
+                place.sound = False  # it is met again when the output has come so far, if it does
+            else:
+                self._fail(place.owner, fault)
+        self._sample(drawings, logits, masks.rows)
         done = time.perf_counter()
         self.counters.model_seconds += computed - begun
         self.counters.mask_seconds += (begun - started) + (masked - computed)
         self.counters.sample_seconds += done - masked
+        if self._speculator is not None:
+            self._speculator.learn(works, drawings, computed - begun, self.counters)
         return True
+
+    def _compute(self, works: Sequence[Work]) -> NDArray[np.float32]:
+        sequences, chunks = [work.sequence for work in works], [work.chunk for work in works]
+        if all(work.draft is None for work in works):
+            return self._model.step(sequences, chunks)
+        return self._model.step(sequences, chunks, [work.logits for work in works])
 
     def _count(self, works: Sequence[Work]) -> None:
         counters = self.counters
@@ -135,16 +157,28 @@ class Loop:
             counters.prefilled_tokens += len(work.tokens) - generated
 
     def _sample(
-        self, at: Sequence[int], works: Sequence[Work], logits: NDArray[np.float32], masks: NDArray[np.uint32] | None
+        self, drawings: Sequence[Drawing], logits: NDArray[np.float32], masks: NDArray[np.uint32] | None
     ) -> None:
-        """Draw for the works at `at`, whose masks are the rows of `masks` in the same order, and commit."""
-        kept = [k for k, i in enumerate(at) if not works[i].choice.done]
-        if not kept:
-            return
-        choices = [works[at[k]].choice for k in kept]
+        """Draw and commit, in rounds: a round draws one token for each choice that the logits still speak of."""
+        left = [drawing for drawing in drawings if not drawing.choice.done]
+        while left:
+            self._draw(left, logits, masks)
+            left = [drawing for drawing in left if drawing.goes_on]
+            for drawing in left:
+                self._scheduler.settle(drawing)
+        self._scheduler.forget_drafts(drawings)
+
+    def _draw(
+        self, drawings: Sequence[Drawing], logits: NDArray[np.float32], masks: NDArray[np.uint32] | None
+    ) -> None:
+        choices = [drawing.choice for drawing in drawings]
+        at = [drawing.rows for drawing in drawings]
+        rows = [row for row, _ in at]
         # The array is ours: it is copied only where some of its rows are not drawn from.
-        rows = logits if len(kept) == len(works) and logits.flags.writeable else logits[[at[k] for k in kept]]
-        outcome = self._chain.run(rows, choices, masks if masks is None else masks[kept])
+        whole = len(rows) == len(logits) and logits.flags.writeable
+        outcome = self._chain.run(
+            logits if whole else logits[rows], choices, masks if masks is None else masks[[row for _, row in at]]
+        )
         for i, choice in enumerate(choices):
             if choice.done:  # another choice of its request failed just now
                 continue
@@ -236,6 +270,8 @@ class Loop:
     def _leave(self, choice: Choice, *, keep: bool) -> None:
         choice.done = True
         self._scheduler.drop(choice, keep=keep)
+        if self._speculator is not None:
+            self._speculator.release(choice)
         fault = self._chain.end(choice)
         if fault is not None:
             _LOG.warning("%s", _as_error(fault))
@@ -260,6 +296,19 @@ class Loop:
     def _spell(self, token: int) -> tuple[str, bytes]:
         data = self._tokenizer.bytes_of(token)
         return (data.decode("utf-8", "replace"), data) if data else (self._tokenizer.name(token), data)
+
+
+def drawings_of(works: Sequence[Work]) -> list[Drawing]:
+    """The drawings of a step, with the rows of its logits and masks: masks of all choices, then those along drafts."""
+    sampling = [work for work in works if work.samples]
+    mask, ahead, logits = 0, len(sampling), 0
+    drawings = []
+    for work in works:
+        if work.samples:
+            drawings.append(Drawing(work.choice, work.draft, logits=logits, mask=mask, ahead=ahead))
+            mask, ahead = mask + 1, ahead + work.logits - 1
+        logits += work.logits
+    return drawings
 
 
 def _as_error(fault: Fault) -> EngineError:

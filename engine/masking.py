@@ -14,6 +14,7 @@ from ..plugins.protocols import MaskFiller
 from ..samplers import masks as bits
 from .choice import Choice
 from .errors import GrammarFault
+from .speculation.drafts import Place
 
 _LOG = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ class StepMasks:
     """
 
     rows: NDArray[np.uint32] | None
-    faults: list[tuple[Choice, GrammarFault]] = field(default_factory=list)
+    faults: list[tuple[Place, GrammarFault]] = field(default_factory=list)
 
 
 class Masks:
@@ -53,7 +54,7 @@ class Masks:
         self._native = native
         self._scratch = np.zeros((1, len(self._free)), np.uint32)
 
-    def prepare(self, choices: Sequence[Choice]) -> StepMasks:
+    def prepare(self, choices: Sequence[Place]) -> StepMasks:
         """Rows for the tokens that are drawn next."""
         at = [i for i, choice in enumerate(choices) if choice.matcher is not None]
         if not at and not self._padded:

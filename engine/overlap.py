@@ -11,8 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from .choice import Choice
 from .masking import StepMasks
+from .speculation.drafts import Place
 
 LITTLE = 0.002
 """Seconds. What the last masks took tells what to expect of the next."""
@@ -21,14 +21,14 @@ LITTLE = 0.002
 class Overlap:
     """Prepares the masks of one step at a time."""
 
-    def __init__(self, prepare: Callable[[Sequence[Choice]], StepMasks]) -> None:
+    def __init__(self, prepare: Callable[[Sequence[Place]], StepMasks]) -> None:
         self._prepare = prepare
-        self._asked: queue.SimpleQueue[Sequence[Choice] | None] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[Sequence[Place] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[StepMasks | Exception] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._seconds = LITTLE
 
-    def begin(self, choices: Sequence[Choice]) -> Callable[[], StepMasks]:
+    def begin(self, choices: Sequence[Place]) -> Callable[[], StepMasks]:
         """Start on the masks of `choices`; the function that is returned waits for them, and must be called once.
 
         Until then their matchers must stay as they are. It raises what `prepare` raises.
@@ -56,7 +56,7 @@ class Overlap:
             raise result
         return result
 
-    def _timed(self, choices: Sequence[Choice]) -> StepMasks:
+    def _timed(self, choices: Sequence[Place]) -> StepMasks:
         started = time.perf_counter()
         try:
             return self._prepare(choices)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, islice
 
-from ..plugins.protocols import KVManager, Scheduler
+from ..plugins.protocols import KVCache, KVManager, Scheduler
 from .choice import Choice
 from .errors import ContextLengthError
+from .speculation.drafts import Draft, Drawing
 
 _LOG = logging.getLogger(__name__)
 WINDOW = 64
@@ -22,12 +23,26 @@ WINDOW = 64
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """`tokens` of one choice to compute; `samples` where they are the last it has, so that the next one is drawn."""
+    """`tokens` of one choice to compute; `samples` where they are the last it has, so that the next one is drawn.
+
+    `draft`: what may follow them, to be computed with them.
+    """
 
     choice: Choice
     sequence: int
     tokens: list[int]
     samples: bool
+    draft: Draft | None = None
+
+    @property
+    def chunk(self) -> list[int]:
+        """All that the model computes."""
+        return self.tokens if self.draft is None else [*self.tokens, *self.draft.tokens]
+
+    @property
+    def logits(self) -> int:
+        """How many of the chunk's last tokens need logits."""
+        return 1 if self.draft is None else 1 + len(self.draft.tokens)
 
 
 class BatchScheduler:
@@ -37,9 +52,10 @@ class BatchScheduler:
     prompts share what is left of it, so that a long prompt delays the running ones by no more than a chunk a step.
     """
 
-    def __init__(self, policy: Scheduler, kv: KVManager, *, max_batch: int, chunk: int) -> None:
+    def __init__(self, policy: Scheduler, kv: KVManager, cache: KVCache, *, max_batch: int, chunk: int) -> None:
         self._policy = policy
         self._kv = kv
+        self._cache = cache
         self._max_batch = max_batch
         self._chunk = chunk
         self._numbers = count(1)
@@ -57,6 +73,8 @@ class BatchScheduler:
         if choice.sequence is not None:
             self.running.remove(choice)
             sequence, choice.sequence = choice.sequence, None
+            if keep:
+                self._cut(sequence, choice.computed)
             self._kv.stop(sequence, keep=keep)
         elif choice in self.waiting:
             self.waiting.remove(choice)
@@ -86,6 +104,39 @@ class BatchScheduler:
         for work in works:
             self._kv.extend(work.sequence, work.tokens)
             work.choice.computed += len(work.tokens)
+
+    def with_drafts(self, works: Sequence[Work], drafts: Mapping[Choice, Draft]) -> list[Work]:
+        """The step with drafts in it; without any where their pages cannot be had."""
+        pages = 0
+        for work in works:
+            if work.choice in drafts:
+                held = work.choice.computed + len(work.tokens)
+                pages += self._pages(held + len(drafts[work.choice].tokens)) - self._pages(work.choice.computed)
+            else:
+                pages += self._pages(work.choice.computed + len(work.tokens)) - self._pages(work.choice.computed)
+        if not self._kv.reserve(pages):
+            return list(works)
+        return [replace(work, draft=drafts.get(work.choice)) for work in works]
+
+    def settle(self, drawing: Drawing) -> None:
+        """Of the drawing's draft, what has turned out right is the choice's own from now on."""
+        choice, tokens = drawing.choice, drawing.settled()
+        if tokens and choice.sequence is not None:
+            self._kv.extend(choice.sequence, tokens)
+            choice.computed += len(tokens)
+
+    def forget_drafts(self, drawings: Sequence[Drawing]) -> None:
+        """The drawing is over: what the cache holds of drafts and was not right goes."""
+        for drawing in drawings:
+            if drawing.draft is not None:
+                self.settle(drawing)
+                if drawing.choice.sequence is not None:
+                    self._cut(drawing.choice.sequence, drawing.choice.computed)
+
+    def _cut(self, sequence: int, length: int) -> None:
+        excess = self._cache.length(sequence) - length
+        if excess > 0:
+            self._cache.truncate(sequence, excess)
 
     def _share_out(self) -> tuple[list[Work], int]:
         """What each running choice computes next, and how many new pages that takes."""

@@ -295,6 +295,7 @@ def _build(config: EngineConfig, parts: Parts, ended: Callable[[str], None]) -> 
     scheduler = BatchScheduler(
         plugins.scheduler(config.scheduler),
         plugins.kv_manager(config.kv_manager, parts.cache),
+        parts.cache,
         max_batch=limits.max_batch,
         chunk=limits.prefill_chunk,
     )
@@ -307,4 +308,5 @@ def _build(config: EngineConfig, parts: Parts, ended: Callable[[str], None]) -> 
     )
     vocabulary = getattr(parts.compiler, "vocabulary", None)
     jumps = Jumps(parts.tokenizer, vocabulary.continued) if config.jump_forward and vocabulary is not None else None
-    return Loop(parts.model, parts.tokenizer, scheduler, chain, masks, jumps, ended), scheduler
+    speculator = None
+    return Loop(parts.model, parts.tokenizer, scheduler, chain, masks, jumps, speculator, ended), scheduler

@@ -213,6 +213,10 @@ class KVCache(Protocol):
         """`child` starts with the first `position` tokens of `parent`, sharing its pages (-1: all)."""
         ...
 
+    def truncate(self, sequence: int, count: int, /) -> None:
+        """Drop the last `count` tokens of the sequence."""
+        ...
+
     def length(self, sequence: int, /) -> int: ...
 
 
@@ -238,7 +242,11 @@ class KVManager(Protocol):
         ...
 
     def extend(self, sequence: int, tokens: Sequence[int], /) -> None:
-        """Told after each step: these tokens were computed and are in the cache now."""
+        """Told after each step: these tokens were computed and are in the cache now.
+
+        During a step the cache may hold more of a sequence, drafts that are not verified yet: only what was told here
+        may be shared or kept.
+        """
         ...
 
     def reserve(self, pages: int, /) -> bool:

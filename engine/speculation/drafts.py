@@ -1,0 +1,87 @@
+"""A draft: tokens that a choice's output may go on with, and the drawing along it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...plugins.protocols import Matcher
+from ..choice import Choice
+
+
+@dataclass(slots=True)
+class Ahead:
+    """A place along a draft, for its mask. `matcher`: a fork that has taken the draft's tokens up to there.
+
+    `sound`: False if its mask could not be had; the draft ends before it then.
+    """
+
+    matcher: Matcher | None
+    sound: bool = True
+
+
+Place = Choice | Ahead
+"""Where a token is drawn next: at a choice's end, or along its draft."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """`tokens`, at least one, and the place after each."""
+
+    tokens: Sequence[int]
+    places: Sequence[Ahead]
+
+
+class Drawing:
+    """The drawing of one choice's next tokens in a step: one, and more while they agree with its draft.
+
+    `logits` and `mask`: its first row of the step's logits and masks; `ahead`: the row of masks for its draft's first
+    place. Of logits and of these, the rows along the draft follow. `told`: how many of the draft's tokens the scheduler
+    knows to be right.
+    """
+
+    __slots__ = ("_start", "ahead", "choice", "draft", "logits", "mask", "told")
+
+    def __init__(self, choice: Choice, draft: Draft | None, *, logits: int, mask: int, ahead: int) -> None:
+        self.choice = choice
+        self.draft = draft
+        self.logits = logits
+        self.mask = mask
+        self.ahead = ahead
+        self.told = 0
+        self._start = len(choice.output)
+
+    @property
+    def agreed(self) -> int:
+        """How many of the draft's tokens the output has taken, from the left."""
+        if self.draft is None:
+            return 0
+        pairs = zip(self.draft.tokens, self.choice.output[self._start :], strict=False)
+        return next((i for i, (a, b) in enumerate(pairs) if a != b), min(self.drawn, len(self.draft.tokens)))
+
+    @property
+    def drawn(self) -> int:
+        """Tokens that the output has got since the drawing began, forced ones among them."""
+        return len(self.choice.output) - self._start
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """The rows of logits and masks for the token that is drawn next."""
+        drawn = self.drawn
+        return self.logits + drawn, self.ahead + drawn - 1 if drawn else self.mask
+
+    def settled(self) -> list[int]:
+        """Tokens of the draft that have turned out right since this was last asked, and whose successor is known."""
+        if self.draft is None:
+            return []
+        right = self.agreed if self.goes_on else min(self.agreed, max(self.drawn - 1, 0))
+        tokens = list(self.draft.tokens[self.told : right])
+        self.told = max(self.told, right)
+        return tokens
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the model has said what follows the output as it is now."""
+        if self.choice.done or self.draft is None or not 0 < self.drawn <= len(self.draft.tokens):
+            return False
+        return self.agreed == self.drawn and self.draft.places[self.drawn - 1].sound
