@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ..plugins.protocols import Matcher, WayOut
+from ..plugins.protocols import CompiledGrammar, Matcher, WayOut
 from ..samplers import SamplingParams
+from ..samplers.protocols import Options
 from ..samplers.random import stream
 from .errors import RequestFault
 from .request import Event, GenerationRequest, OnEvent, TokenLogprob
@@ -14,7 +15,7 @@ from .text import TextStream
 
 
 class Choice:
-    """One of a request's outputs: its tokens, and where it stands. Serves plugins as their Row and Job.
+    """One of a request's outputs: its tokens, and where it stands. Serves plugins as their ChoiceView.
 
     Tokens are computed from the left: `computed` of `prompt + output` are in the cache. That is all the state there is,
     so a fresh prompt, a chunk of one, the next decode and the recomputation after a preemption are one case.
@@ -81,6 +82,25 @@ class Choice:
     def request_id(self) -> str:
         """The request's id."""
         return self.owner.request.id
+
+    @property
+    def grammar(self) -> CompiledGrammar | None:
+        """The request's grammar."""
+        return self.owner.request.grammar
+
+    @property
+    def user(self) -> str | None:
+        """Who asked."""
+        return self.owner.request.user
+
+    @property
+    def priority(self) -> int:
+        """Lower comes first."""
+        return self.owner.request.priority
+
+    def options(self, model: type[Options], /) -> Options | None:
+        """The request's parameters for the plugin whose model this is."""
+        return next((given for given in self.owner.request.plugins.values() if isinstance(given, model)), None)
 
     @property
     def length(self) -> int:

@@ -6,9 +6,9 @@ Events of one request come in order, from the engine's thread; those of differen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 from ..plugins.protocols import CompiledGrammar
@@ -29,12 +29,17 @@ class GenerationRequest:
 
     `prompt`: token ids, at least one, special tokens already in place (the engine adds none).
     `grammar`: what the output must match; one fresh matcher is taken per choice.
+    `plugins`: parameters for plugins by their names, checked by `EngineService.plugin_options`. `user` and `priority`
+    are for scheduling policies; a lower priority comes first.
     """
 
     prompt: Sequence[int]
     params: SamplingParams = field(default_factory=SamplingParams)
     grammar: CompiledGrammar | None = None
     id: str = field(default_factory=new_request_id)
+    plugins: Mapping[str, Any] = field(default_factory=dict)
+    user: str | None = None
+    priority: int = 0
 
     def __post_init__(self) -> None:
         prompt = tuple(self.prompt)

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from slipcast.engine import Engine
-from slipcast.plugins import Logits, Phase, Row, hookimpl
+from slipcast.plugins import BaseProcessor, BaseSampler, ChoiceView, Logits, hookimpl
 
 
-class GumbelSampler:
+class GumbelSampler(BaseSampler):
     name = "gumbel"
 
-    def choose(self, logits: Logits, rows: Sequence[Row], /) -> NDArray[np.int64]:
+    def choose(self, logits: Logits, rows: Sequence[ChoiceView], /) -> NDArray[np.int64]:
         tokens = np.empty(len(rows), np.int64)
         for i, row in enumerate(rows):
             if row.params.greedy:
@@ -30,22 +30,13 @@ class GumbelSampler:
         return tokens
 
 
-class NoStutter:
+class NoStutter(BaseProcessor):
     name = "no-stutter"
-    phase: Phase = "edit"
-    order = 450
-    argmax_invariant = False
 
-    def wants(self, row: Row, /) -> bool:
-        return True
-
-    def apply(self, logits: Logits, rows: Sequence[Row], /) -> None:
+    def apply(self, logits: Logits, rows: Sequence[ChoiceView], /) -> None:
         for i, row in enumerate(rows):
             if row.output:
                 logits[i, row.output[-1]] -= 2.0
-
-    def release(self, row: Row, /) -> None:
-        pass
 
 
 class Plugin:

@@ -1,15 +1,16 @@
 """Plugins: hook specifications, the protocols that hooks return, and the manager that loads them."""
 
+from ..samplers.base import BaseProcessor, BaseSampler
 from .errors import PluginError
 from .families import ModelFamily
 from .hookspecs import hookimpl, hookspec
 from .manager import ENTRY_POINT_GROUP, Plugins, create_manager, installed
 from .metrics import MetricsSink, MetricsSnapshot
 from .protocols import (
+    ChoiceView,
     CompiledGrammar,
     Compiler,
     GrammarFrontend,
-    Job,
     KVCache,
     KVManager,
     Logits,
@@ -17,7 +18,6 @@ from .protocols import (
     MaskRows,
     Matcher,
     Phase,
-    Row,
     Sampler,
     Scheduler,
 )
@@ -26,14 +26,16 @@ from .tools import CallDelta, ContentDelta, Tool, ToolChoice, ToolDelta, ToolFor
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "BaseProcessor",
+    "BaseSampler",
     "CallDelta",
+    "ChoiceView",
     "CompiledGrammar",
     "Compiler",
     "ContentDelta",
     "GrammarFrontend",
     "HttpRequest",
     "HttpResponse",
-    "Job",
     "KVCache",
     "KVManager",
     "Logits",
@@ -47,7 +49,6 @@ __all__ = [
     "PluginError",
     "Plugins",
     "Route",
-    "Row",
     "Sampler",
     "Scheduler",
     "Tool",

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from ..samplers.params import SamplingParams
-from ..samplers.protocols import Logits, LogitsProcessor, MaskRows, Phase, Row, Sampler
+from ..samplers.protocols import ChoiceView, Following, Logits, LogitsProcessor, MaskRows, Phase, Sampler
 
 __all__ = [
+    "ChoiceView",
     "CompiledGrammar",
     "Compiler",
+    "Following",
     "GrammarFrontend",
     "GuidedMatcher",
-    "Job",
     "KVCache",
     "KVManager",
     "Logits",
@@ -27,7 +27,6 @@ __all__ = [
     "MaskRows",
     "Matcher",
     "Phase",
-    "Row",
     "Sampler",
     "Scheduler",
     "WayOut",
@@ -136,35 +135,6 @@ class GrammarFrontend(Protocol):
         ...
 
 
-class Job(Protocol):
-    """One choice of one request, as the scheduling policy sees it: read only."""
-
-    @property
-    def request_id(self) -> str: ...
-
-    @property
-    def index(self) -> int: ...
-
-    @property
-    def params(self) -> SamplingParams: ...
-
-    @property
-    def prompt(self) -> Sequence[int]: ...
-
-    @property
-    def output(self) -> Sequence[int]: ...
-
-    @property
-    def arrived(self) -> float:
-        """time.monotonic() at submission, seconds."""
-        ...
-
-    @property
-    def preemptions(self) -> int:
-        """How often it was put back into the line."""
-        ...
-
-
 @runtime_checkable
 class Scheduler(Protocol):
     """A policy: who enters the batch, who leaves it when pages run out. The engine keeps the pages and the chunks.
@@ -176,7 +146,7 @@ class Scheduler(Protocol):
     @property
     def name(self) -> str: ...
 
-    def admit(self, waiting: Sequence[Job], running: Sequence[Job], /) -> int | None:
+    def admit(self, waiting: Sequence[ChoiceView], running: Sequence[ChoiceView], /) -> int | None:
         """Index into `waiting` (at most 64 jobs, in the order of arrival, put-back ones first), or None to admit no one
         now.
 
@@ -184,7 +154,7 @@ class Scheduler(Protocol):
         """
         ...
 
-    def preempt(self, running: Sequence[Job], /) -> int:
+    def preempt(self, running: Sequence[ChoiceView], /) -> int:
         """Index into `running` (in the order of admission, at least two) of the job to put back into the line.
 
         Its tokens are kept and computed again later, so its output does not change.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .hookspecs import hookimpl
-from .protocols import Job, Scheduler
+from .protocols import ChoiceView, Scheduler
 
 
 class FirstComeFirstServed:
@@ -16,11 +16,11 @@ class FirstComeFirstServed:
 
     name = "fcfs"
 
-    def admit(self, waiting: Sequence[Job], running: Sequence[Job], /) -> int | None:
+    def admit(self, waiting: Sequence[ChoiceView], running: Sequence[ChoiceView], /) -> int | None:
         """The head of the line."""
         return 0
 
-    def preempt(self, running: Sequence[Job], /) -> int:
+    def preempt(self, running: Sequence[ChoiceView], /) -> int:
         """The last one admitted."""
         return len(running) - 1
 

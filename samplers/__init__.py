@@ -1,17 +1,22 @@
 """Sampling: validated parameters, batch-level logits transforms, masks, seeded choice."""
 
+from .base import BaseFollower, BaseProcessor, BaseSampler
 from .chain import BadChoiceError, BadLogitsError, EmptyMaskError, Fault, Outcome, SamplerChain
 from .choice import SeededSampler
 from .errors import SamplingError
 from .logprobs import FLOOR, RowLogprobs, logprobs
 from .params import SamplingParams
-from .protocols import Logits, LogitsProcessor, MaskRows, Phase, Row, Sampler
+from .protocols import ChoiceView, Logits, LogitsProcessor, MaskRows, Phase, Sampler
 from .transforms import LogitBias, MinP, Penalties, Temperature, TopK, TopP, default_processors
 
 __all__ = [
     "FLOOR",
     "BadChoiceError",
     "BadLogitsError",
+    "BaseFollower",
+    "BaseProcessor",
+    "BaseSampler",
+    "ChoiceView",
     "EmptyMaskError",
     "Fault",
     "LogitBias",
@@ -22,7 +27,6 @@ __all__ = [
     "Outcome",
     "Penalties",
     "Phase",
-    "Row",
     "RowLogprobs",
     "Sampler",
     "SamplerChain",

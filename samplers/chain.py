@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from . import masks as bits
 from .choice import SeededSampler
 from .logprobs import RowLogprobs, logprobs
-from .protocols import Logits, LogitsProcessor, MaskRows, Phase, Row, Sampler
+from .protocols import ChoiceView, Logits, LogitsProcessor, MaskRows, Phase, Sampler
 from .transforms import default_processors
 
 _PHASES: tuple[Phase, ...] = ("edit", "shape")
@@ -62,9 +62,9 @@ class SamplerChain:
         ordered = sorted(processors, key=lambda p: (_PHASES.index(p.phase), p.order, p.name))
         self.processors: tuple[LogitsProcessor, ...] = tuple(ordered)
         self.sampler = sampler
-        self._active: dict[Row, int] = {}
+        self._active: dict[ChoiceView, int] = {}
 
-    def start(self, row: Row) -> Fault | None:
+    def start(self, row: ChoiceView) -> Fault | None:
         """A choice begins: ask each processor once whether it wants the row. A Fault if one raises."""
         active = 0
         for i, processor in enumerate(self.processors):
@@ -78,19 +78,19 @@ class SamplerChain:
         self._active[row] = active
         return None
 
-    def end(self, row: Row) -> Fault | None:
+    def end(self, row: ChoiceView, *, aborted: bool = False) -> Fault | None:
         """A choice is over, however it ended. Every processor is told; the first error is returned."""
         active = self._active.pop(row, 0)
         fault = None
         for i, processor in enumerate(self.processors):
             if active >> i & 1:
                 try:
-                    processor.release(row)
+                    processor.release(row, aborted=aborted)
                 except Exception as error:
                     fault = fault or Fault(processor.name, error)
         return fault
 
-    def run(self, logits: Logits, rows: Sequence[Row], masks: MaskRows | None) -> Outcome:
+    def run(self, logits: Logits, rows: Sequence[ChoiceView], masks: MaskRows | None) -> Outcome:
         """One token per row.
 
         `logits`: float32 [B, V], raw, overwritten. `masks`: uint32 [B, W], or None where every token of every row is
@@ -115,7 +115,7 @@ class SamplerChain:
         return outcome
 
     def _phase(
-        self, phase: Phase, logits: Logits, rows: Sequence[Row], active: Sequence[int], outcome: Outcome
+        self, phase: Phase, logits: Logits, rows: Sequence[ChoiceView], active: Sequence[int], outcome: Outcome
     ) -> bool:
         """Run the processors of one phase; True if one ran that is not trusted."""
         union = 0
@@ -143,7 +143,7 @@ class SamplerChain:
         return foreign
 
     def _apply_foreign(
-        self, processor: LogitsProcessor, logits: Logits, rows: Sequence[Row], at: list[int], outcome: Outcome
+        self, processor: LogitsProcessor, logits: Logits, rows: Sequence[ChoiceView], at: list[int], outcome: Outcome
     ) -> None:
         """A plugin's transform, on copies; when a group fails, once more row by row to find the one at fault."""
         groups = [at] if len(at) == 1 else [at, *([i] for i in at)]
@@ -161,7 +161,7 @@ class SamplerChain:
             if group is at:
                 return
 
-    def _draw(self, logits: Logits, rows: Sequence[Row], active: Sequence[int], outcome: Outcome) -> None:
+    def _draw(self, logits: Logits, rows: Sequence[ChoiceView], active: Sequence[int], outcome: Outcome) -> None:
         for i in np.flatnonzero(np.isneginf(logits.max(axis=1))).tolist():
             foreign = [p for k, p in enumerate(self.processors) if active[i] >> k & 1 and type(p) not in _TRUSTED]
             blamed = foreign[-1].name if foreign else None
@@ -180,19 +180,19 @@ class SamplerChain:
             return
         outcome.tokens[at] = tokens
 
-    def _choose_one_by_one(self, logits: Logits, rows: Sequence[Row], at: list[int], outcome: Outcome) -> None:
+    def _choose_one_by_one(self, logits: Logits, rows: Sequence[ChoiceView], at: list[int], outcome: Outcome) -> None:
         for i in at:
             try:
                 outcome.tokens[i] = self._choose(logits[[i]], [rows[i]])[0]
             except Exception as error:
                 outcome.faults[i] = Fault(self.sampler.name, error)
 
-    def _choose(self, logits: Logits, rows: Sequence[Row]) -> NDArray[np.int64]:
+    def _choose(self, logits: Logits, rows: Sequence[ChoiceView]) -> NDArray[np.int64]:
         """The sampler's answer, checked."""
         if type(self.sampler) in _TRUSTED:
             return self.sampler.choose(logits, rows)
         forbidden = np.isneginf(logits)
-        choose = cast("Callable[[Logits, Sequence[Row]], Any]", self.sampler.choose)
+        choose = cast("Callable[[Logits, Sequence[ChoiceView]], Any]", self.sampler.choose)
         tokens = np.asarray(choose(logits.copy(), rows))
         if tokens.shape != (len(rows),) or not np.issubdtype(tokens.dtype, np.integer):
             raise BadChoiceError(f"it returned {tokens.dtype} {list(tokens.shape)}, not one token id per row")

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .protocols import Logits, Row
+from .base import BaseSampler
+from .protocols import ChoiceView, Logits
 from .random import uniform
 
 _BLOCK = 256
 
 
-class SeededSampler:
+class SeededSampler(BaseSampler):
     """The engine's own sampler.
 
     The draw for output position k uses number k of the choice's stream, so it does not depend on the rest of the batch,
@@ -22,7 +23,7 @@ class SeededSampler:
 
     name = "seeded"
 
-    def choose(self, logits: Logits, rows: Sequence[Row], /) -> NDArray[np.int64]:
+    def choose(self, logits: Logits, rows: Sequence[ChoiceView], /) -> NDArray[np.int64]:
         """See Sampler.choose. `logits` is overwritten where rows are drawn."""
         drawn = [i for i, row in enumerate(rows) if not row.params.greedy]
         if len(drawn) == len(rows):
@@ -33,7 +34,7 @@ class SeededSampler:
         return tokens
 
 
-def _invert(logits: Logits, rows: Sequence[Row]) -> NDArray[np.int64]:
+def _invert(logits: Logits, rows: Sequence[ChoiceView]) -> NDArray[np.int64]:
     """Draw from softmax(logits), float32 [R, V], by inverse transform over blocks.
 
     A running float32 sum over a whole vocabulary would drift; sums of small blocks, accumulated in float64, do not.

@@ -17,7 +17,7 @@ from slipcast.engine.config import EngineConfig
 from slipcast.engine.errors import DownloadError, PluginFault, RequestError
 from slipcast.engine.request import GenerationRequest
 from slipcast.engine.service import EngineService, Parts
-from slipcast.plugins import create_manager, hookimpl
+from slipcast.plugins import BaseProcessor, create_manager, hookimpl
 from slipcast.samplers import SamplingParams
 
 pytestmark = pytest.mark.model
@@ -204,8 +204,8 @@ def test_cancel_leaves_the_others_alone(service, parts, alone):
 
 
 def test_a_bad_plugin_fails_its_request_alone(parts, alone):
-    class Bad:
-        name, phase, order, argmax_invariant = "bad", "edit", 1, False
+    class Bad(BaseProcessor):
+        name, order = "bad", 1
 
         def wants(self, row):
             return row.params.seed == 666
@@ -213,9 +213,6 @@ def test_a_bad_plugin_fails_its_request_alone(parts, alone):
         def apply(self, logits, rows):
             if len(rows[0].output) == 5:
                 raise ZeroDivisionError("my fault")
-
-        def release(self, row):
-            pass
 
     class Plugin:
         @hookimpl

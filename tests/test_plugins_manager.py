@@ -13,19 +13,16 @@ from engine_toys import ToyCache
 from slipcast.engine.service import EngineService
 from slipcast.plugins import ENTRY_POINT_GROUP, PluginError, create_manager, hookimpl, hookspecs, installed, manager
 from slipcast.plugins.protocols import GrammarFrontend, KVManager, LogitsProcessor, Sampler, Scheduler
-from slipcast.samplers import SeededSampler
+from slipcast.samplers import BaseProcessor, SeededSampler
 
 
-class Processor:
-    name, phase, order, argmax_invariant = "mine", "edit", 10, False
+class Processor(BaseProcessor):
+    name, order = "mine", 10
 
     def wants(self, row):
         return False
 
     def apply(self, logits, rows):
-        pass
-
-    def release(self, row):
         pass
 
 

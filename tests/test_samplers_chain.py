@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slipcast.samplers import (
     BadLogitsError,
+    BaseProcessor,
+    BaseSampler,
     EmptyMaskError,
     SamplerChain,
     SamplingParams,
@@ -186,7 +188,7 @@ def test_bad_logits_fail_their_row_alone(bad):
     assert outcome.tokens[1] >= 0 and outcome.logprobs.keys() == {1}
 
 
-class Plugin:
+class Plugin(BaseProcessor):
     """A processor of someone else's, which treats rows of one request id badly."""
 
     name = "theirs"
@@ -208,7 +210,7 @@ class Plugin:
                     raise ValueError("mine")
                 logits[i] = {"nan": np.nan, "inf": np.inf, "nothing": -np.inf, "everything": 1e9}[self.how]
 
-    def release(self, row):
+    def release(self, row, aborted=False):
         self.released.append(row)
 
 
@@ -237,7 +239,7 @@ def test_a_plugin_cannot_raise_a_masked_token(phase):
 
 @pytest.mark.parametrize("answer", [[5], [V], [-1], [0.5], [[1]], "x", None, [1, 2]])
 def test_a_bad_sampler_fails_its_rows(answer):
-    class Theirs:
+    class Theirs(BaseSampler):
         name = "theirs"
 
         def choose(self, logits, rows):
