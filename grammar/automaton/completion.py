@@ -1,13 +1,14 @@
 """The nearest end: the shortest way (or nearly) to finish a text from where the automaton stands.
 
-Lexeme by lexeme: the ways to end the current lexeme are found by breadth-first search over its rows, each is weighed
-with what its frame says is still to come after it, and the lightest is taken.
+Lexeme by lexeme: the ways to end the current lexeme are found by a search over its rows (A*: Hart, Nilsson, Raphael
+1968, led by the code points that a string still needs), each is weighed with what its frame says is still to come after
+it, and the lightest is taken.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Container, Iterator
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -49,8 +50,8 @@ class Completer:
             if bound > MAX_TEXT:
                 raise _too_long()
             least = _least(tables, at.frame)
-            for path, label, before in self._endings(at):
-                if best is not None and len(path) + least >= best[0]:
+            for length, path, label, before in self._endings(at):
+                if best is not None and length + least >= best[0]:
                     break
                 if label < 0:
                     continue
@@ -78,39 +79,45 @@ class Completer:
                 remedy="lower minLength, minItems, minContains or minProperties, or shorten constants and patterns",
             )
 
-    def _endings(self, at: Configuration) -> Iterator[tuple[bytes, int, Configuration]]:
-        """(path, label, configuration before the label) for the labels that the lexeme can end with, nearest first.
+    def _endings(self, at: Configuration) -> Iterator[tuple[int, bytes, int, Configuration]]:
+        """(length, path, label, configuration before the label) for the labels that the lexeme can end with, nearest
+        first: no later path is shorter than `length`.
 
-        Of the characters that lead the same way, the first stands for all. Each new length of paths is announced with
-        the label -1, since the search may go on for long without finding a label.
+        Of the characters that lead the same way, the first stands for all. Each new length is announced with the
+        label -1, since the search may go on for long without finding a label.
         """
         tables = self._tables
         low = int(tables.low[at.frame])
         seen = {(at.row, min(at.length, low))}
-        queue = deque([(b"", at)])
+        # The fewest bytes of a path in sum, then what is left of them: of equal paths the one that has come farthest.
+        left = self._left(at.row)
+        queue = [(left, left, 0, b"", at)]
         labels: set[int] = set()
-        depth = 0
+        longest = number = 0
         while queue:
-            path, here = queue.popleft()
+            total, _, _, path, here = heappop(queue)
             self._steps += 1
             if self._steps > MAX_STEPS:
                 raise BudgetError("the shortest way to end this text takes too long to find")
-            if len(path) > depth:
-                depth = len(path)
-                yield path, -1, here
+            if total > longest:
+                longest = total
+                yield total, path, -1, here
             edges = self._edges(here.row)
             accepted = int(tables.accept[here.row]) - 1
             if accepted >= 0 and accepted not in labels:
                 labels.add(accepted)
-                yield path, accepted, here
+                longest = 0  # announced anew: what was found may be near enough
+                yield len(path), path, accepted, here
             for value, byte in edges:
                 if value < 0:
                     label = (-value & LABEL_MASK) - 1
                     if label in labels or (-value & CHECK_LOW and here.length < low):
                         continue
                     labels.add(label)
+                    longest = 0
                     spelled = bytes((byte,))
-                    yield path + spelled, label, here._replace(texts=tuple(text + spelled for text in here.texts))
+                    before = here._replace(texts=tuple(text + spelled for text in here.texts))
+                    yield len(path), path + spelled, label, before
                 else:
                     following = step(tables, here, byte)
                     if following is None or (following.row, min(following.length, low)) in seen:
@@ -118,7 +125,14 @@ class Completer:
                     seen.add((following.row, min(following.length, low)))
                     if len(seen) > MAX_ROWS:
                         return
-                    queue.append((path + bytes((byte,)), following))
+                    number += 1
+                    left = self._left(following.row)
+                    heappush(queue, (len(path) + 1 + left, left, number, path + bytes((byte,)), following))
+
+    def _left(self, row: int) -> int:
+        """At least so many bytes from `row` to the end of its lexeme."""
+        need = int(self._tables.need[row])
+        return need + 1 if need else 0  # only strings count code points, and they end with a quote
 
     def _edges(self, row: int) -> list[tuple[int, int]]:
         """The distinct values of a row with the first byte of each, in the order of bytes."""
