@@ -19,8 +19,7 @@ def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | No
     """
     # Plugins first: a misspelt name, of one or of what it offers, is found before a model is loaded.
     plugins = create_manager(config.plugins)
-    plugins.sampler(config.sampler)
-    plugins.scheduler(config.scheduler)
+    plugins.check(sampler=config.sampler, scheduler=config.scheduler, kv_manager=config.kv_manager)
     # Not imported above, since it brings in TVM: who only reads this module's types should not wait for that.
     from .runtime import load_model, resolve_model
 

@@ -108,6 +108,8 @@ class Loop:
         except ChoiceTooBig as error:
             self._fail(error.choice.owner, error)
             return True
+        if self._scheduler.moved and self._tell_moved():
+            return True
         if not works:
             return False
         if self._speculator is not None:
@@ -139,8 +141,16 @@ class Loop:
         self.counters.mask_seconds += (begun - started) + (masked - computed)
         self.counters.sample_seconds += done - masked
         if self._speculator is not None:
-            self._speculator.learn(works, drawings, computed - begun, self.counters)
+            self._speculator.learn(works, drawings, computed - begun)
         return True
+
+    def _tell_moved(self) -> bool:
+        """Tell plugins who was put back or came back; True if a request failed by that, so that a new plan is due."""
+        moved, self._scheduler.moved = self._scheduler.moved, []
+        faults = [(choice, fault) for choice, back in moved if (fault := self._chain.move(choice, back=back))]
+        for choice, fault in faults:
+            self._fail(choice.owner, _as_error(fault))
+        return bool(faults)
 
     def _compute(self, works: Sequence[Work]) -> NDArray[np.float32]:
         sequences, chunks = [work.sequence for work in works], [work.chunk for work in works]
@@ -233,7 +243,7 @@ class Loop:
         """End a choice. Its events may raise RequestFault, which the caller turns into the request's failure."""
         if not text and stop is None:
             text = choice.text.flush()
-        self._leave(choice, keep=True)
+        self._leave(choice, keep=True, aborted=reason == "cancelled")
         owner = choice.owner
         self.counters.forced_closes += choice.forced_close
         try:
@@ -261,18 +271,18 @@ class Loop:
         _LOG.info("request %s failed: %s", active.request.id, error)
         for choice in active.choices:
             if not choice.done:
-                self._leave(choice, keep=False)
+                self._leave(choice, keep=False, aborted=True)
         try:
             active.emit(Failed(error))
         except RequestFault as fault:
             _LOG.warning("request %s could not be told of its failure: %s", active.request.id, fault)
 
-    def _leave(self, choice: Choice, *, keep: bool) -> None:
+    def _leave(self, choice: Choice, *, keep: bool, aborted: bool) -> None:
         choice.done = True
-        self._scheduler.drop(choice, keep=keep)
+        self._scheduler.drop(choice, keep=keep, aborted=aborted)
         if self._speculator is not None:
             self._speculator.release(choice)
-        fault = self._chain.end(choice)
+        fault = self._chain.end(choice, aborted=aborted)
         if fault is not None:
             _LOG.warning("%s", _as_error(fault))
 

@@ -62,14 +62,18 @@ class BatchScheduler:
         self.waiting: deque[Choice] = deque()
         self.running: list[Choice] = []
         self.preempted = 0
+        self.moved: list[tuple[Choice, bool]] = []  # who was put back (False) or came back, until the loop has seen it
         self._complained: set[str] = set()
 
     def add(self, choice: Choice) -> None:
         """Put a new choice at the end of the line."""
         self.waiting.append(choice)
 
-    def drop(self, choice: Choice, *, keep: bool) -> None:
-        """A choice has ended, wherever it is. `keep`: its keys and values are sound, and may serve others."""
+    def drop(self, choice: Choice, *, keep: bool, aborted: bool = False) -> None:
+        """A choice has ended, wherever it is. `keep`: its keys and values are sound, and may serve others. `aborted`:
+        it was cancelled, or it failed.
+        """
+        self._tell_policy("leave", partial(self._policy.leave, choice, aborted=aborted))
         if choice.sequence is not None:
             self.running.remove(choice)
             sequence, choice.sequence = choice.sequence, None
@@ -182,6 +186,8 @@ class BatchScheduler:
         if not choice.preemptions:
             choice.cached = min(shared, len(choice.prompt))
         self.running.append(choice)
+        if choice.preemptions:
+            self.moved.append((choice, True))
         return True
 
     def _preempt(self) -> None:
@@ -198,6 +204,7 @@ class BatchScheduler:
         choice.preemptions += 1
         self.preempted += 1
         self.waiting.appendleft(choice)
+        self.moved.append((choice, False))
 
     def _ask(self, what: str, count: int, instead: int, question: Callable[[], int | None]) -> int | None:
         """The policy's answer, an index below `count` or None; where it is neither, `instead`."""
@@ -207,11 +214,20 @@ class BatchScheduler:
                 return answer
             raise IndexError(f"it answered {answer!r}, not an index below {count}")
         except Exception:
-            if what not in self._complained:
-                self._complained.add(what)
-                message = "the scheduler %r failed in %s; first come first served goes on instead, told once"
-                _LOG.exception(message, self._policy.name, what)
+            self._complain(what)
             return instead
+
+    def _tell_policy(self, what: str, telling: Callable[[], None]) -> None:
+        try:
+            telling()
+        except Exception:
+            self._complain(what)
+
+    def _complain(self, what: str) -> None:
+        if what not in self._complained:
+            self._complained.add(what)
+            message = "the scheduler %r failed in %s; first come first served goes on instead, told once"
+            _LOG.exception(message, self._policy.name, what)
 
     def _pages(self, length: int) -> int:
         return -(-length // self._kv.page_size)

@@ -292,9 +292,10 @@ def _build(config: EngineConfig, parts: Parts, ended: Callable[[str], None]) -> 
     """Ask the plugins once for everything, and put the loop together from their answers."""
     plugins, limits = parts.plugins, config.limits
     chain = SamplerChain(plugins.logits_processors(parts.vocabulary_size), plugins.sampler(config.sampler))
+    kv = plugins.kv_manager(config.kv_manager, parts.cache)
     scheduler = BatchScheduler(
-        plugins.scheduler(config.scheduler),
-        plugins.kv_manager(config.kv_manager, parts.cache),
+        plugins.scheduler(config.scheduler, kv),
+        kv,
         parts.cache,
         max_batch=limits.max_batch,
         chunk=limits.prefill_chunk,

@@ -1,6 +1,6 @@
 """Plugins: hook specifications, the protocols that hooks return, and the manager that loads them."""
 
-from ..samplers.base import BaseProcessor, BaseSampler
+from .base import BaseProcessor, BaseSampler, BaseScheduler
 from .errors import PluginError
 from .families import ModelFamily
 from .hookspecs import hookimpl, hookspec
@@ -10,6 +10,7 @@ from .protocols import (
     ChoiceView,
     CompiledGrammar,
     Compiler,
+    Following,
     GrammarFrontend,
     KVCache,
     KVManager,
@@ -28,11 +29,13 @@ __all__ = [
     "ENTRY_POINT_GROUP",
     "BaseProcessor",
     "BaseSampler",
+    "BaseScheduler",
     "CallDelta",
     "ChoiceView",
     "CompiledGrammar",
     "Compiler",
     "ContentDelta",
+    "Following",
     "GrammarFrontend",
     "HttpRequest",
     "HttpResponse",

@@ -44,8 +44,11 @@ def slipcast_sampler(name: str) -> Sampler | None:
 
 
 @hookspec(firstresult=True)
-def slipcast_scheduler(name: str) -> Scheduler | None:
-    """The scheduling policy that the configuration's `scheduler` names, or None. Called once per engine start."""
+def slipcast_scheduler(name: str, kv: KVManager) -> Scheduler | None:
+    """The scheduling policy that the configuration's `scheduler` names, or None. Called once per engine start.
+
+    `kv.match` tells a policy how much of a prompt is in the cache.
+    """
     raise NotImplementedError
 
 

@@ -19,6 +19,7 @@ from . import hookspecs, shipped_grammars, shipped_kv, shipped_sampling, shipped
 from .errors import PluginError
 from .families import ModelFamily
 from .metrics import MetricsSink
+from .nocache import NoCache
 from .protocols import GrammarFrontend, KVCache, KVManager, Scheduler
 from .routes import Route
 from .tools import ToolFormat
@@ -55,15 +56,21 @@ class Plugins:
         answer: Sampler = self._first("slipcast_sampler", "sampler", name, Sampler, name=name)
         return answer
 
-    def scheduler(self, name: str) -> Scheduler:
+    def scheduler(self, name: str, kv: KVManager) -> Scheduler:
         """The scheduling policy of that name. Raises PluginError if no active plugin has it."""
-        answer: Scheduler = self._first("slipcast_scheduler", "scheduler", name, Scheduler, name=name)
+        answer: Scheduler = self._first("slipcast_scheduler", "scheduler", name, Scheduler, name=name, kv=kv)
         return answer
 
     def kv_manager(self, name: str, cache: KVCache) -> KVManager:
         """The KV manager of that name over `cache`. Raises PluginError if no active plugin has it."""
         answer: KVManager = self._first("slipcast_kv_manager", "KV manager", name, KVManager, name=name, cache=cache)
         return answer
+
+    def check(self, *, sampler: str, scheduler: str, kv_manager: str) -> None:
+        """Raise PluginError if one of these is offered by no active plugin: before a model is loaded."""
+        cache = NoCache()
+        self.sampler(sampler)
+        self.scheduler(scheduler, self.kv_manager(kv_manager, cache))
 
     def grammar_frontend(self, kind: str) -> GrammarFrontend:
         """The front end for grammars of `kind`. Raises PluginError if no active plugin reads them."""

@@ -17,6 +17,7 @@ __all__ = [
     "CompiledGrammar",
     "Compiler",
     "Following",
+    "ForkingMatcher",
     "GrammarFrontend",
     "GuidedMatcher",
     "KVCache",
@@ -47,6 +48,15 @@ class Matcher(Protocol):
 
     def is_accepting(self) -> bool:
         """True if the text so far is complete."""
+        ...
+
+
+@runtime_checkable
+class ForkingMatcher(Matcher, Protocol):
+    """A Matcher that can be copied, as the engine's own can. Only with these are drafts made under a grammar."""
+
+    def fork(self) -> Any:
+        """An independent Matcher at the same place."""
         ...
 
 
@@ -139,26 +149,31 @@ class GrammarFrontend(Protocol):
 class Scheduler(Protocol):
     """A policy: who enters the batch, who leaves it when pages run out. The engine keeps the pages and the chunks.
 
-    Called once per admission and once per preemption, in the engine's thread: no blocking calls. An answer out of range
-    or an exception is logged, and first come first served answers instead.
+    Called once per admission, preemption and end of a choice, never per token: no blocking calls. An answer out of
+    range, an exception or one that comes too late is logged, and first come first served answers instead.
+    `slipcast.plugins.BaseScheduler` has the members that need no thought.
     """
 
     @property
     def name(self) -> str: ...
 
     def admit(self, waiting: Sequence[ChoiceView], running: Sequence[ChoiceView], /) -> int | None:
-        """Index into `waiting` (at most 64 jobs, in the order of arrival, put-back ones first), or None to admit no one
-        now.
+        """Index into `waiting` (at most 64, in the order of arrival, put-back ones first), or None to admit no one now.
 
-        Who is named and does not fit waits for pages, and nobody overtakes it in this step.
+        Who is named and does not fit waits for pages, and nobody overtakes it in this step. The choice may be one that
+        was put back: it resumes then, with the output that it has.
         """
         ...
 
     def preempt(self, running: Sequence[ChoiceView], /) -> int:
-        """Index into `running` (in the order of admission, at least two) of the job to put back into the line.
+        """Index into `running` (in the order of admission, at least two) of the choice to put back into the line.
 
         Its tokens are kept and computed again later, so its output does not change.
         """
+        ...
+
+    def leave(self, choice: ChoiceView, /, *, aborted: bool) -> None:
+        """The choice has ended, waiting or running: drop what is kept for it. `aborted`: cancelled or failed."""
         ...
 
 
@@ -189,10 +204,25 @@ class KVCache(Protocol):
 
     def length(self, sequence: int, /) -> int: ...
 
+    def read(self, sequence: int, start: int, stop: int, /) -> bytes:
+        """The keys and values of tokens `start` to `stop`, both multiples of the page size, for `write`."""
+        ...
+
+    def write(self, sequence: int, data: bytes, /) -> None:
+        """Append what `read` gave, from any sequence of a cache of this shape, to a sequence that ends at a page's end.
+
+        Its pages must be free: see KVManager.reserve.
+        """
+        ...
+
 
 @runtime_checkable
 class KVManager(Protocol):
-    """Which sequences' keys and values exist, what is shared between them, what is kept after a request's end."""
+    """Which sequences' keys and values exist, what is shared between them, what is kept after a request's end.
+
+    Preemption is `stop` and resumption `start`, with the tokens that the choice has by then. Tokens that are rolled
+    back never reach a manager: `extend` is told of those that count.
+    """
 
     @property
     def name(self) -> str: ...
@@ -202,6 +232,10 @@ class KVManager(Protocol):
 
     @property
     def total_pages(self) -> int: ...
+
+    def match(self, tokens: Sequence[int], /) -> int:
+        """How many of `tokens` `start` would find there already. Changes nothing, not even what was used last."""
+        ...
 
     def start(self, sequence: int, tokens: Sequence[int], /) -> int:
         """Begin a sequence that will hold `tokens`; how many of them, from the left and fewer than all, are there
@@ -224,7 +258,7 @@ class KVManager(Protocol):
         ...
 
     def stop(self, sequence: int, /, *, keep: bool) -> None:
-        """The sequence is over. `keep`: it ended well, and others may share its prefix."""
+        """The sequence is over: ended, aborted or preempted. `keep`: its content is sound, and may serve others."""
         ...
 
     def clear(self) -> None:

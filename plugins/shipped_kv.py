@@ -30,6 +30,10 @@ class PlainKV:
         """Pages in all."""
         return self._cache.total_pages
 
+    def match(self, tokens: Sequence[int], /) -> int:
+        """Nothing is shared."""
+        return 0
+
     def start(self, sequence: int, tokens: Sequence[int], /) -> int:
         """Always computes everything."""
         self._cache.add(sequence)
@@ -79,16 +83,24 @@ class PrefixKV:
         """Pages in all."""
         return self._cache.total_pages
 
-    def start(self, sequence: int, tokens: Sequence[int], /) -> int:
-        """Whole pages of the longest common prefix are shared; the last token is always left to compute."""
-        wanted = list(tokens)
+    def match(self, tokens: Sequence[int], /) -> int:
+        """Whole pages of the longest common prefix."""
+        return self._find(list(tokens))[1]
+
+    def _find(self, wanted: list[int]) -> tuple[int | None, int]:
         parent, shared = None, 0
         for candidate, known in self._tokens.items():
             common = _common(known, wanted, len(wanted) - 1)
             if common > shared:
                 parent, shared = candidate, common
         shared -= shared % self.page_size
-        if parent is None or shared == 0:
+        return (parent, shared) if shared else (None, 0)
+
+    def start(self, sequence: int, tokens: Sequence[int], /) -> int:
+        """Whole pages of the longest common prefix are shared; the last token is always left to compute."""
+        wanted = list(tokens)
+        parent, shared = self._find(wanted)
+        if parent is None:
             self._cache.add(sequence)
             self._tokens[sequence] = []
             return 0

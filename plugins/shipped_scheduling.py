@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .base import BaseScheduler
 from .hookspecs import hookimpl
 from .protocols import ChoiceView, Scheduler
 
 
-class FirstComeFirstServed:
+class FirstComeFirstServed(BaseScheduler):
     """Admits the one that waits longest; when pages run out, puts back the one that was admitted last.
 
     So the oldest request always goes on, which is why the batch cannot come to a standstill.
@@ -19,10 +20,6 @@ class FirstComeFirstServed:
     def admit(self, waiting: Sequence[ChoiceView], running: Sequence[ChoiceView], /) -> int | None:
         """The head of the line."""
         return 0
-
-    def preempt(self, running: Sequence[ChoiceView], /) -> int:
-        """The last one admitted."""
-        return len(running) - 1
 
 
 @hookimpl(trylast=True)

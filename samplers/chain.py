@@ -78,16 +78,32 @@ class SamplerChain:
         self._active[row] = active
         return None
 
+    def move(self, row: ChoiceView, *, back: bool) -> Fault | None:
+        """The choice lost its place in the batch, or came `back`."""
+        return self._tell(row, lambda part: part.resume(row) if back else part.preempt(row))
+
+    def rollback(self, row: ChoiceView, length: int) -> Fault | None:
+        """The choice's output was cut back to `length` tokens."""
+        return self._tell(row, lambda part: part.rollback(row, length))
+
     def end(self, row: ChoiceView, *, aborted: bool = False) -> Fault | None:
-        """A choice is over, however it ended. Every processor is told; the first error is returned."""
-        active = self._active.pop(row, 0)
+        """A choice is over, however it ended."""
+        fault = self._tell(row, lambda part: part.release(row, aborted=aborted))
+        self._active.pop(row, None)
+        return fault
+
+    def _tell(self, row: ChoiceView, what: Callable[[LogitsProcessor | Sampler], None]) -> Fault | None:
+        """Tell everybody who takes part in the row; the first error is returned."""
+        active = self._active.get(row)
+        if active is None:
+            return None
+        parts: list[LogitsProcessor | Sampler] = [part for i, part in enumerate(self.processors) if active >> i & 1]
         fault = None
-        for i, processor in enumerate(self.processors):
-            if active >> i & 1:
-                try:
-                    processor.release(row, aborted=aborted)
-                except Exception as error:
-                    fault = fault or Fault(processor.name, error)
+        for part in [*parts, self.sampler]:
+            try:
+                what(part)
+            except Exception as error:
+                fault = fault or Fault(part.name, error)
         return fault
 
     def run(self, logits: Logits, rows: Sequence[ChoiceView], masks: MaskRows | None) -> Outcome:

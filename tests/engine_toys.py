@@ -71,6 +71,14 @@ class ToyCache:
     def length(self, sequence: int) -> int:
         return len(self.sequences[sequence])
 
+    def read(self, sequence: int, start: int, stop: int) -> bytes:
+        assert start % self.page_size == stop % self.page_size == 0 and stop <= self.length(sequence)
+        return bytes(self.sequences[sequence][start:stop])
+
+    def write(self, sequence: int, data: bytes) -> None:
+        assert self.length(sequence) % self.page_size == 0
+        self.extend(sequence, list(data))
+
     def extend(self, sequence: int, tokens: Sequence[int]) -> None:
         self.sequences[sequence].extend(tokens)
         while len(self._shared[sequence]) * self.page_size < len(self.sequences[sequence]):

@@ -22,7 +22,7 @@ from slipcast.engine.errors import (
     RequestFault,
 )
 from slipcast.engine.request import Failed, Finished, GenerationRequest
-from slipcast.plugins import create_manager, hookimpl
+from slipcast.plugins import BaseScheduler, create_manager, hookimpl
 from slipcast.samplers import SamplingError, SamplingParams
 
 
@@ -405,7 +405,7 @@ def test_a_budget_below_the_shortest_text_is_refused():
         assert run(service, request("s", grammar=Grammar(), max_tokens=5)).text() == "thing"
 
 
-class Policy:
+class Policy(BaseScheduler):
     """A scheduler that answers anything."""
 
     name = "theirs"

@@ -13,6 +13,7 @@ from engine_toys import ToyCache
 from slipcast.engine.service import EngineService
 from slipcast.plugins import ENTRY_POINT_GROUP, PluginError, create_manager, hookimpl, hookspecs, installed, manager
 from slipcast.plugins.protocols import GrammarFrontend, KVManager, LogitsProcessor, Sampler, Scheduler
+from slipcast.plugins.shipped_kv import PlainKV
 from slipcast.samplers import BaseProcessor, SeededSampler
 
 
@@ -34,8 +35,8 @@ def test_shipped_plugins_fill_the_hooks():
     plugins = create_manager()
     assert plugins.names == ("slipcast.sampling", "slipcast.scheduling", "slipcast.kv", "slipcast.grammars")
     assert isinstance(plugins.sampler("seeded"), Sampler)
-    assert isinstance(plugins.scheduler("fcfs"), Scheduler)
     cache = ToyCache(10)
+    assert isinstance(plugins.scheduler("fcfs", plugins.kv_manager("plain", cache)), Scheduler)
     assert all(isinstance(plugins.kv_manager(name, cache), KVManager) for name in ("prefix", "plain"))
     assert all(isinstance(processor, LogitsProcessor) for processor in plugins.logits_processors(100))
     kinds = ("json_schema", "json_object", "regex", "choice")
@@ -153,16 +154,17 @@ def test_a_raising_hook_names_its_plugin():
     assert caught.value.plugin == "culprit"
 
 
-@pytest.mark.parametrize("ask", ["sampler", "scheduler", "grammar_frontend"])
+@pytest.mark.parametrize("ask", ["sampler", "scheduler", "kv_manager", "grammar_frontend", "tool_format"])
 def test_unknown_names(ask):
+    more = {"scheduler": (PlainKV(ToyCache(3)),), "kv_manager": (ToyCache(3),), "tool_format": ("",)}
     with pytest.raises(PluginError, match="no active plugin offers"):
-        getattr(create_manager(), ask)("unheard-of")
+        getattr(create_manager(), ask)("unheard-of", *more.get(ask, ()))
 
 
 def test_a_wrong_answer_names_what_is_missing():
     plugins = create_manager(extra=[("p", with_hooks(scheduler=lambda name: 3 if name == "three" else None))])
-    with pytest.raises(PluginError, match="int, not a Scheduler; missing: admit, name, preempt"):
-        plugins.scheduler("three")
+    with pytest.raises(PluginError, match="int, not a Scheduler; missing: admit, leave, name, preempt"):
+        plugins.scheduler("three", PlainKV(ToyCache(3)))
 
 
 def test_hooks_are_documented_where_they_are_consumed():

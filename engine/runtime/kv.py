@@ -108,6 +108,32 @@ class KVCache:
         del self._pages[sequence][kept:]
         self._lengths[sequence] = held - count
 
+    def read(self, sequence: int, start: int, stop: int) -> bytes:
+        """Keys and values of the tokens `start` to `stop`, whole pages, for `write`. Raises StepError."""
+        if start % PAGE or stop % PAGE or not 0 <= start <= stop <= self.length(sequence):
+            raise StepError(f"tokens {start} to {stop} of sequence {sequence} are not whole pages that it holds")
+        pages = self._pages[sequence][start // PAGE : stop // PAGE]
+        return b"".join(layer[page].tobytes() for page in pages for layer in self._layers)
+
+    def write(self, sequence: int, data: bytes) -> None:
+        """Append pages that `read` gave. Raises StepError if they are not of this cache's shape, PagesExhaustedError
+        before anything is changed.
+        """
+        sizes = [layer[0].nbytes for layer in self._layers]
+        count, rest = divmod(len(data), sum(sizes))
+        held = self.length(sequence)
+        if rest or held % PAGE or held + count * PAGE > self.context_length:
+            raise StepError(f"{len(data)} bytes are no pages that can be added to sequence {sequence}")
+        self._check_pages(count)
+        at = 0
+        for _ in range(count):
+            page = self._take()
+            for layer, size in zip(self._layers, sizes, strict=True):
+                layer[page] = np.frombuffer(data, layer.dtype, layer[page].size, at).reshape(layer[page].shape)
+                at += size
+            self._pages[sequence].append(page)
+            self._lengths[sequence] += PAGE
+
     def pages_for(self, sequence: int, count: int) -> int:
         """Free pages that `count` more tokens of the sequence take, at most."""
         held = self.length(sequence)
