@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ..grammar import GrammarCompiler, Matcher, Vocabulary
 from ..plugins import create_manager
 from .config import EngineConfig
-from .service import Parts
-from .tokenizer import build_tokenizer
+from .errors import ConfigError
+from .service import DraftParts, Parts
+from .tokenizer import TextTokenizer, build_tokenizer
 
 
 def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | None = None) -> Parts:
@@ -25,8 +27,8 @@ def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | No
 
     limits = config.limits
     path = resolve_model(config.model, progress)
-    model = load_model(
-        path,
+    load = partial(
+        load_model,
         max_batch=limits.max_batch,
         max_context=limits.max_context,
         prefill_chunk=limits.prefill_chunk,
@@ -34,7 +36,13 @@ def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | No
         threads=config.threads,
         progress=progress,
     )
+    model = load(path)
     tokenizer = build_tokenizer(model.tokenizer_spec)
+    draft = None
+    if config.draft_model is not None:
+        smaller = load(resolve_model(config.draft_model, progress))
+        _check_same_vocabulary(tokenizer, build_tokenizer(smaller.tokenizer_spec), config.draft_model)
+        draft = DraftParts(smaller, smaller.kv, smaller.max_context)
     vocabulary = Vocabulary(tokenizer.token_bytes, tokenizer.eos_ids, size=model.config.vocab_size)
     compiler = GrammarCompiler(vocabulary)
     return Parts(
@@ -48,4 +56,18 @@ def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | No
         compiler=compiler,
         fill_masks=compiler.fill_masks,
         native_matcher=Matcher,
+        draft=draft,
+    )
+
+
+def _check_same_vocabulary(tokenizer: TextTokenizer, draft: TextTokenizer, name: str) -> None:
+    """Raises ConfigError: guesses are token ids, which must mean the same to both models."""
+    if draft.size != tokenizer.size:
+        what = f"{draft.size} tokens, and the model {tokenizer.size}"
+    elif draft.token_bytes != tokenizer.token_bytes or draft.eos_ids != tokenizer.eos_ids:
+        what = "other tokens than the model"
+    else:
+        return
+    raise ConfigError(
+        f"the draft model {name!r} has {what}", key="draft_model", remedy="use a smaller model of the same family"
     )

@@ -10,6 +10,8 @@ from typing import Any, Literal, Self, get_args
 from .errors import ConfigError
 
 Mode = Literal["local", "interactive", "server"]
+Speculation = Literal["off", "prompt-lookup", "draft"]
+DRAFT_LENGTH = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,10 @@ class EngineConfig:
     `max_waiting`: requests in line before BusyError. `jump_forward`: text that a grammar forces is taken without a step
     of the model for each of its tokens.
 
+    `speculation`: how tokens are guessed, to be verified several at a time; outputs do not depend on it. "draft" needs
+    `draft_model`, named as `model` is and with the same vocabulary. `draft_length`: the most tokens that are guessed at
+    once, None for 7; fewer are where that is faster.
+
     Raises ConfigError naming the key.
     """
 
@@ -61,11 +67,14 @@ class EngineConfig:
     kv_manager: str = "prefix"
     max_waiting: int = 1024
     jump_forward: bool = True
+    speculation: Speculation = "off"
+    draft_model: str | None = None
+    draft_length: int | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
             raise ConfigError(f"mode is {self.mode!r}", key="mode", remedy=f"use one of {', '.join(MODES)}")
-        for key in ("max_batch", "max_context", "prefill_chunk", "kv_tokens", "threads", "max_waiting"):
+        for key in ("max_batch", "max_context", "prefill_chunk", "kv_tokens", "threads", "max_waiting", "draft_length"):
             value = getattr(self, key)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise ConfigError(f"{key} is {value!r}", key=key, remedy="give an integer of at least 1")
@@ -75,6 +84,7 @@ class EngineConfig:
                 raise ConfigError(f"{key} is {value!r}", key=key, remedy="give a name")
         if not isinstance(self.jump_forward, bool):
             raise ConfigError(f"jump_forward is {self.jump_forward!r}", key="jump_forward", remedy="give true or false")
+        self._check_speculation()
         object.__setattr__(self, "plugins", _names(self.plugins))
         limits = self.limits
         if limits.prefill_chunk < limits.max_batch:
@@ -83,6 +93,28 @@ class EngineConfig:
                 key="prefill_chunk",
                 remedy="a step must have room for one token of each running request",
             )
+
+    def _check_speculation(self) -> None:
+        kinds = get_args(Speculation)
+        if self.speculation not in kinds:
+            raise ConfigError(
+                f"speculation is {self.speculation!r}", key="speculation", remedy=f"use one of {', '.join(kinds)}"
+            )
+        if self.draft_model is not None and (not isinstance(self.draft_model, str) or not self.draft_model):
+            raise ConfigError(f"draft_model is {self.draft_model!r}", key="draft_model", remedy="give a name")
+        if self.speculation == "draft" and self.draft_model is None:
+            raise ConfigError(
+                'speculation is "draft", and no draft_model is given',
+                key="draft_model",
+                remedy='name a smaller model of the same vocabulary, or use "prompt-lookup"',
+            )
+        for key, needed in (("draft_model", ("draft",)), ("draft_length", ("draft", "prompt-lookup"))):
+            if getattr(self, key) is not None and self.speculation not in needed:
+                raise ConfigError(
+                    f'{key} is given, and speculation is "{self.speculation}"',
+                    key=key,
+                    remedy=f'set speculation to "{needed[0]}", or leave {key} out',
+                )
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:

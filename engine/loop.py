@@ -104,7 +104,7 @@ class Loop:
     def step(self) -> bool:
         """Do one step; False if there was nothing to do. Whatever goes wrong in it ends requests, not the loop."""
         try:
-            works = self._scheduler.plan()
+            works: Sequence[Work] = self._scheduler.plan()
         except ChoiceTooBig as error:
             self._fail(error.choice.owner, error)
             return True
@@ -113,7 +113,7 @@ class Loop:
         if not works:
             return False
         if self._speculator is not None:
-            works = self._speculator.draft(works, self._scheduler)
+            works = self._speculator.draft(works, self._scheduler, self.counters)
         drawings = drawings_of(works)
         ahead = [place for drawing in drawings if drawing.draft for place in drawing.draft.places]
         started = time.perf_counter()
@@ -141,7 +141,7 @@ class Loop:
         self.counters.mask_seconds += (begun - started) + (masked - computed)
         self.counters.sample_seconds += done - masked
         if self._speculator is not None:
-            self._speculator.learn(works, drawings, computed - begun)
+            self._speculator.learn(works, drawings, computed - begun, self.counters)
         return True
 
     def _tell_moved(self) -> bool:

@@ -13,17 +13,22 @@ from typing import Any, Self
 from ..grammar.errors import GrammarError
 from ..plugins import PluginError, Plugins
 from ..plugins.protocols import CompiledGrammar, GuidedMatcher, KVCache, MaskFiller, Matcher, WayOut
+from ..plugins.shipped_kv import PrefixKV
 from ..samplers import SamplerChain
 from ..samplers.random import fresh_seed
 from .choice import ActiveRequest
-from .config import EngineConfig
-from .errors import BusyError, ClosedError, ContextLengthError, EngineError, PluginFault, RequestError
+from .config import DRAFT_LENGTH, EngineConfig
+from .errors import BusyError, ClosedError, ConfigError, ContextLengthError, EngineError, PluginFault, RequestError
 from .jumps import Jumps
 from .lines import one_line
 from .loop import Loop, StepModel
 from .masking import Masks
 from .request import GenerationRequest, OnEvent
 from .scheduler import BatchScheduler
+from .speculation.draft_model import DraftModel
+from .speculation.lookup import PromptLookup
+from .speculation.pace import Pace
+from .speculation.speculator import Drafter, Speculator
 from .stats import Stats
 from .tokenizer import TextTokenizer
 
@@ -32,11 +37,21 @@ Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True)
+class DraftParts:
+    """A smaller model of the same vocabulary, which guesses; as `Parts` has the model itself."""
+
+    model: StepModel
+    cache: KVCache
+    context_length: int
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """What a service runs: made by `assembly.open_parts` from a configuration, or put together by a test.
 
     `vocabulary_size`: V, the width of the logits. `context_length`: tokens that one sequence may hold. `compiler`: the
-    grammar compiler, None where no request is constrained. `native_matcher`: the type that `fill_masks` takes.
+    grammar compiler, None where no request is constrained. `native_matcher`: the type that `fill_masks` takes. `draft`:
+    the model that guesses, where `speculation` is "draft".
     """
 
     name: str
@@ -49,6 +64,7 @@ class Parts:
     compiler: Any = None
     fill_masks: MaskFiller | None = None
     native_matcher: type | tuple[type, ...] = ()
+    draft: DraftParts | None = None
 
 
 class EngineService:
@@ -300,14 +316,31 @@ def _build(config: EngineConfig, parts: Parts, ended: Callable[[str], None]) -> 
         max_batch=limits.max_batch,
         chunk=limits.prefill_chunk,
     )
-    masks = Masks(
-        parts.vocabulary_size,
-        parts.tokenizer.size,
-        parts.tokenizer.eos_ids,
-        fill=parts.fill_masks,
-        native=parts.native_matcher,
-    )
+    masks = _masks(parts)
     vocabulary = getattr(parts.compiler, "vocabulary", None)
     jumps = Jumps(parts.tokenizer, vocabulary.continued) if config.jump_forward and vocabulary is not None else None
-    speculator = None
+    speculator = _speculator(config, parts)
     return Loop(parts.model, parts.tokenizer, scheduler, chain, masks, jumps, speculator, ended), scheduler
+
+
+def _masks(parts: Parts) -> Masks:
+    tokenizer = parts.tokenizer
+    return Masks(
+        parts.vocabulary_size, tokenizer.size, tokenizer.eos_ids, fill=parts.fill_masks, native=parts.native_matcher
+    )
+
+
+def _speculator(config: EngineConfig, parts: Parts) -> Speculator | None:
+    if config.speculation == "off":
+        return None
+    limits, ends = config.limits, frozenset(parts.tokenizer.eos_ids)
+    drafter: Drafter = PromptLookup(ends)
+    if config.speculation == "draft":
+        draft = parts.draft
+        if draft is None:
+            raise ConfigError('speculation is "draft", and there is no draft model', key="draft_model")
+        drafter = DraftModel(
+            draft.model, draft.cache, PrefixKV(draft.cache), _masks(parts), ends,
+            context_length=draft.context_length, chunk=limits.prefill_chunk, size=parts.vocabulary_size,
+        )  # fmt: skip
+    return Speculator(drafter, longest=config.draft_length or DRAFT_LENGTH, chunk=limits.prefill_chunk, pace=Pace())

@@ -12,7 +12,9 @@ class Counters:
 
     `decoded_tokens` were computed one by one, after a prompt; `prefilled_tokens` in chunks, what a preemption made
     necessary again among them. `forced_closes`: choices that were completed because their budget was about to end.
-    `forced_tokens` were taken without a step of their own, since the grammar allowed nothing else.
+    `forced_tokens` were taken without a step of their own, since the grammar allowed nothing else. `drafted_tokens`
+    were guessed and computed beside decoded ones, and `accepted_tokens` of them turned out right; `draft_seconds` went
+    into the guessing.
     """
 
     requests: int = 0
@@ -22,9 +24,12 @@ class Counters:
     decoded_tokens: int = 0
     forced_closes: int = 0
     forced_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
     mask_seconds: float = 0.0
     model_seconds: float = 0.0
     sample_seconds: float = 0.0
+    draft_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +43,12 @@ class Stats:
     decoded_tokens: int
     forced_closes: int
     forced_tokens: int
+    drafted_tokens: int
+    accepted_tokens: int
     mask_seconds: float
     model_seconds: float
     sample_seconds: float
+    draft_seconds: float
     preemptions: int
     running: int
     waiting: int

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from ...plugins.protocols import Matcher
+from ...plugins.protocols import ForkingMatcher, Matcher
 from ..choice import Choice
 
 
@@ -30,6 +30,40 @@ class Draft:
 
     tokens: Sequence[int]
     places: Sequence[Ahead]
+
+    def first(self, count: int) -> Draft:
+        """The draft's first tokens."""
+        return Draft(self.tokens[:count], self.places[:count])
+
+
+def can_follow(choice: Choice) -> bool:
+    """Whether a draft's places can have masks: a matcher must fork for that."""
+    return choice.matcher is None or isinstance(choice.matcher, ForkingMatcher)
+
+
+def follow(choice: Choice, tokens: Sequence[int], ends: Container[int]) -> Draft | None:
+    """A draft of `tokens` up to the first that ends the output or that the choice's grammar does not allow."""
+    places: list[Ahead] = []
+    at = choice.matcher
+    for token in tokens:
+        if token in ends:
+            break
+        at = after(at, token)
+        if at is None and choice.matcher is not None:
+            break
+        places.append(Ahead(at))
+    return Draft(tokens[: len(places)], places) if places else None
+
+
+def after(matcher: Matcher | None, token: int) -> Matcher | None:
+    """A fork that has taken `token`; None where there is no matcher, or it does not take the token."""
+    if not isinstance(matcher, ForkingMatcher):
+        return None
+    try:
+        fork: Matcher = matcher.fork()
+        return fork if fork.accept(token) else None
+    except Exception:  # a fault of a matcher is told when the output itself comes to it
+        return None
 
 
 class Drawing:

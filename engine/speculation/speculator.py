@@ -1,23 +1,93 @@
-"""Puts speculation together, once a step: who is worth a draft and of what length, its tokens, its places' matchers."""
+"""Puts speculation together, once a step: who gets a draft, of what length; and what came of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ..choice import Choice
 from ..stats import Counters
-from .drafts import Drawing
+from .drafts import Draft, Drawing, can_follow
+from .pace import WIDEST, Pace
 
 if TYPE_CHECKING:
     from ..scheduler import BatchScheduler, Work
 
+_LOG = logging.getLogger(__name__)
 
-class Speculator(Protocol):
-    def draft(self, works: Sequence[Work], scheduler: BatchScheduler) -> list[Work]: ...
+
+class Drafter(Protocol):
+    """Guesses tokens. Used by the engine's thread."""
+
+    def offer(self, choices: Mapping[Choice, int]) -> dict[Choice, int]:
+        """How many tokens it could guess, for each choice at most as many as said; choices without any are left out."""
+        ...
+
+    def guess(self, lengths: Mapping[Choice, int]) -> dict[Choice, Draft]:
+        """Drafts of at most so many tokens for some of the choices that `offer` just named."""
+        ...
+
+    def release(self, choice: Choice) -> None:
+        """The choice is over."""
+        ...
+
+
+class Speculator:
+    """Gives steps their drafts. `longest`: tokens of a draft, at most; `chunk`: of a step."""
+
+    def __init__(self, drafter: Drafter, *, longest: int, chunk: int, pace: Pace) -> None:
+        self._drafter: Drafter | None = drafter
+        self._longest = longest
+        self._chunk = chunk
+        self._pace = pace
+
+    def draft(self, works: Sequence[Work], scheduler: BatchScheduler, counters: Counters) -> Sequence[Work]:
+        """The step, with drafts where they are worth it. A fault of the drafter ends speculation, and nothing else."""
+        rows = sum(len(work.tokens) for work in works)
+        if self._drafter is None or rows >= WIDEST:
+            return works
+        wanted = {}
+        for work in works:
+            longest = min(self._longest, work.choice.left - 1)
+            if work.samples and longest > 0 and can_follow(work.choice):
+                wanted[work.choice] = longest
+        if not wanted:
+            return works
+        started = time.perf_counter()
+        try:
+            offers = self._drafter.offer(wanted)
+            tokens = sum(work.samples for work in works)
+            lengths = self._pace.lengths(offers, rows, tokens, self._chunk - rows)
+            drafts = self._drafter.guess(lengths) if lengths else {}
+        except Exception:
+            _LOG.exception("drafts cannot be made; the engine goes on without speculation")
+            self._drafter = None
+            return works
+        seconds = time.perf_counter() - started
+        counters.draft_seconds += seconds
+        if not drafts:
+            return works
+        self._pace.guessed(sum(len(draft.tokens) for draft in drafts.values()), seconds)
+        return scheduler.with_drafts(works, drafts)
 
     def learn(
         self, works: Sequence[Work], drawings: Sequence[Drawing], seconds: float, counters: Counters
-    ) -> None: ...
+    ) -> None:
+        """The step has been drawn from; the model took `seconds`."""
+        self._pace.stepped(sum(len(work.chunk) for work in works), seconds)
+        for drawing in drawings:
+            if drawing.draft is not None:
+                guessed, agreed = len(drawing.draft.tokens), drawing.agreed
+                counters.drafted_tokens += guessed
+                counters.accepted_tokens += agreed
+                if drawing.choice.done:
+                    continue
+                self._pace.shown(drawing.choice, guessed, agreed)
 
-    def release(self, choice: Choice) -> None: ...
+    def release(self, choice: Choice) -> None:
+        """The choice is over."""
+        self._pace.release(choice)
+        if self._drafter is not None:
+            self._drafter.release(choice)
