@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
 
-from .ir import Choice, Node, Repeat, Sequence, Text, Token
+from ..regular import words
+from ..regular.composed import Composer
+from .ir import Choice, Node, Regex, Repeat, Sequence, Token
 
 
 def substrings(chunks: SequenceOf[str]) -> Node:
-    """Any run of neighbouring chunks joined, the empty one included; a chunk is taken whole or not at all."""
-    node: Node = Text("")
-    starts: list[Node] = [node]
-    for chunk in reversed(chunks):
-        node = Choice((Text(""), Sequence((Text(chunk), node)) if node != Text("") else Text(chunk)))
-        starts.append(node)
-    return Choice(tuple(starts))
+    """Any run of neighbouring chunks joined, the empty one included; a chunk is taken whole or not at all.
+
+    Raises BudgetError beyond 1,000 chunks.
+    """
+    composer = Composer("a list of chunks")
+    return Regex(composer.language(composer.run(composer.leaf(words([chunk])) for chunk in chunks)))
 
 
 def dispatch_on_tokens(pairs: SequenceOf[tuple[int, Node]], excludes: Iterable[int], *, loop: bool) -> Node:

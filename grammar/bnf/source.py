@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 from lark import Lark, Token, Tree
@@ -62,7 +61,7 @@ def parse(parser: Lark, source: Source, text: str, names: Mapping[str, str]) -> 
         at = error.token.start_pos or 0
         raise source.error(f"unexpected {_shown(found)}{_expected(error, names)}", at) from None
     except UnexpectedCharacters as error:
-        at = min(error.pos_in_stream, len(source.text) - 1)
+        at = min(error.pos_in_stream or 0, len(source.text) - 1)
         found = source.text[at]
         if found in "\"'[/":
             raise source.error(f"what {found} opens is not closed, or does not belong here", at) from None
@@ -211,14 +210,9 @@ def regex(source: Source, pattern: str, flags: str, at: int | Place) -> Regex:
         raise source.error(str(error), at) from None
 
 
-@lru_cache(4096)
-def without_case(text: str) -> Node:
-    """`text` in any case, each character by itself (Unicode's simple case folding)."""
-    items: list[Node] = []
-    for char in text:
-        ways = {char, *(other for other in (char.lower(), char.upper()) if len(other) == 1)}
-        items.append(Text(char) if len(ways) == 1 else Choice(tuple(Text(way) for way in sorted(ways))))
-    return sequence(items)
+def quoted(text: str) -> str:
+    """A pattern that matches `text` and nothing else."""
+    return re.sub(r"[\^$.*+?()\[\]{}|/\\-]", r"\\\g<0>", text)
 
 
 def sequence(items: list[Node]) -> Node:
