@@ -7,7 +7,8 @@ Thompson's construction with whole automata for letters, determinised as it is w
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from ..errors import BudgetError
 from .charset import CharSet, partition
@@ -77,6 +78,14 @@ class Composer:
     def optional(self, part: Part) -> Part:
         """Once or not at all."""
         return Part(part.first, part.last, True)
+
+    def run(self, parts: Iterable[Part]) -> Part:
+        """Some of these that stand side by side, in order, or none."""
+        listed = list(parts)
+        for before, after in pairwise(listed):
+            for end in before.last:
+                self._follow[end] += after.first
+        return replace(self.choice(listed), empty=True)
 
     def language(self, whole: Part) -> Language:
         """The language of a part that holds all the others."""
