@@ -6,24 +6,30 @@ steps of about a microsecond: the same schema is compiled or refused alike on ev
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from ..errors import BudgetError
 
 MAX_STEPS: Final = 800_000
+PAUSED_AFTER: Final = 4_000
 
 
 class Effort:
-    """Steps left for the question at hand: compiling a schema, or one transition of its automaton."""
+    """Steps left for the question at hand: compiling a schema, or one transition of its automaton.
 
-    __slots__ = ("_left",)
+    `pause` is called now and then: whoever asks the question may let others work meanwhile.
+    """
+
+    __slots__ = ("_left", "_paused", "pause")
 
     def __init__(self) -> None:
-        self._left = MAX_STEPS
+        self._left = self._paused = MAX_STEPS
+        self.pause: Callable[[], None] | None = None
 
     def renew(self) -> None:
         """A new question begins."""
-        self._left = MAX_STEPS
+        self._left = self._paused = MAX_STEPS
 
     def spend(self, steps: int) -> None:
         """Counts work that is about to be done. Raises BudgetError once it is too much."""
@@ -33,3 +39,6 @@ class Effort:
                 "the parts of the schema combine in too many ways",
                 remedy="simplify anyOf, oneOf, not and if beside each other, or enumerations of objects and arrays",
             )
+        if self._paused - self._left > PAUSED_AFTER and self.pause is not None:
+            self._paused = self._left
+            self.pause()

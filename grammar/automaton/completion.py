@@ -8,7 +8,9 @@ it, and the lightest is taken.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from heapq import heappop, heappush
+from itertools import count
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from .values import ValueHandler
 MAX_ROWS = 50_000
 MAX_STEPS = 80_000
 MAX_TEXT = 32_768
+PAUSED_AFTER = 256
 
 
 class Completer:
@@ -33,7 +36,6 @@ class Completer:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._distinct: dict[int, list[tuple[int, int]]] = {}
-        self._steps = 0
 
     def completion(self, at: Configuration, known: Container[Configuration] = ()) -> bytes:
         """Bytes that lead from `at` to the end of a valid text, or to one of the `known` configurations; b"" if the
@@ -43,14 +45,15 @@ class Completer:
         """
         tables = self._tables
         out = bytearray()
-        self._steps = 0
+        steps = count(1)
         while not ends(tables, at) and at not in known:
             best: tuple[int, bytes, Configuration] | None = None
-            bound, steady = _bound(tables, at)
+            with self._turn(at.frame):
+                bound, steady = _bound(tables, at)
+                least = _least(tables, at.frame)
             if bound > MAX_TEXT:
                 raise _too_long()
-            least = _least(tables, at.frame)
-            for length, path, label, before in self._endings(at):
+            for length, path, label, before in self._endings(at, steps):
                 if best is not None and length + least >= best[0]:
                     break
                 if label < 0:
@@ -58,7 +61,8 @@ class Completer:
                 after = follow(tables, before.frame, label, before.texts)
                 if after is None:
                     continue
-                rest = _cost(tables, before.frame, label)
+                with self._turn(before.frame):
+                    rest = _cost(tables, before.frame, label)
                 total = len(path) + rest
                 if best is None or total < best[0]:
                     best = total, path, after
@@ -73,13 +77,15 @@ class Completer:
 
     def require_short(self, start: Configuration) -> None:
         """Raises BudgetError if even the shortest text is absurdly long, as far as that is easily seen."""
-        if _bound(self._tables, start)[0] > MAX_TEXT:
+        with self._turn(start.frame):
+            least, _ = _bound(self._tables, start)
+        if least > MAX_TEXT:
             raise BudgetError(
                 f"every valid text is longer than {MAX_TEXT} bytes",
                 remedy="lower minLength, minItems, minContains or minProperties, or shorten constants and patterns",
             )
 
-    def _endings(self, at: Configuration) -> Iterator[tuple[int, bytes, int, Configuration]]:
+    def _endings(self, at: Configuration, steps: Iterator[int]) -> Iterator[tuple[int, bytes, int, Configuration]]:
         """(length, path, label, configuration before the label) for the labels that the lexeme can end with, nearest
         first: no later path is shorter than `length`.
 
@@ -96,9 +102,11 @@ class Completer:
         longest = number = 0
         while queue:
             total, _, _, path, here = heappop(queue)
-            self._steps += 1
-            if self._steps > MAX_STEPS:
+            step_number = next(steps)
+            if step_number > MAX_STEPS:
                 raise BudgetError("the shortest way to end this text takes too long to find")
+            if step_number % PAUSED_AFTER == 0:
+                tables.pauses.pause()
             if total > longest:
                 longest = total
                 yield total, path, -1, here
@@ -128,6 +136,11 @@ class Completer:
                     number += 1
                     left = self._left(following.row)
                     heappush(queue, (len(path) + 1 + left, left, number, path + bytes((byte,)), following))
+
+    def _turn(self, frame: int) -> AbstractContextManager[None]:
+        """While the algebra of the frame's grammar is asked."""
+        handler = self._tables.handler(frame)
+        return handler.builder.turn if isinstance(handler, FrameHandler) else nullcontext()
 
     def _left(self, row: int) -> int:
         """At least so many bytes from `row` to the end of its lexeme."""

@@ -35,6 +35,7 @@ from .codes import FIRST_LABEL
 from .lexemes import Lexemes
 from .specs import KeyLexeme, KeySpec, ValueSpec, ValueStart
 from .tables import Depends, Tables
+from .turns import Turn
 
 if TYPE_CHECKING:
     from ..regular import Dfa, NumberSpec
@@ -136,12 +137,14 @@ class FrameHandler(ABC):
     builder: Builder
 
     def fill(self, frame: int, label: int) -> Step:
-        self.renew()
-        return self.step(label, None)
+        with self.builder.turn:
+            self.renew()
+            return self.step(label, None)
 
     def resolve(self, frame: int, label: int, texts: Texts) -> tuple[int, int] | None:
-        self.renew()
-        answer = self.step(label, texts)
+        with self.builder.turn:
+            self.renew()
+            answer = self.step(label, texts)
         assert not isinstance(answer, Depends)
         return answer
 
@@ -180,6 +183,8 @@ class Builder:
         self.lexemes = lexemes
         self.algebra = algebra
         self.options = options
+        self.turn = Turn(tables.pauses)
+        algebra.goals.effort.pause = self.turn.pause
         self._positions: dict[tuple[tuple[int, int], ...], Position] = {}
         self._shapes: dict[tuple[tuple[object, int], ...], Shape] = {}
         self._array_views: dict[object, ArrayView] = {}

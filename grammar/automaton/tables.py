@@ -45,6 +45,7 @@ from .codes import (
     UNKNOWN,
 )
 from .memory import reserve, touch
+from .turns import Pauses
 
 DENSE_ROWS: Final = 1 << 20
 ROWS: Final = 1 << 22
@@ -69,7 +70,10 @@ DEPENDS: Final = Depends()
 
 
 class Handler(Protocol):
-    """What a frame does when a lexeme of it ends."""
+    """What a frame does when a lexeme of it ends.
+
+    Called under the tables' lock, which may be lent to others meanwhile (see `turns`).
+    """
 
     def fill(self, frame: int, label: int) -> tuple[int, int] | Depends | None:
         """Next (row, frame); None: no text goes on here; DEPENDS: the recorded text decides (`resolve`)."""
@@ -82,11 +86,12 @@ class Tables:
     """Rows, frames and transitions of all grammars of one compiler.
 
     Filling rows and transitions takes `lock`; readers need nothing, since what is not there yet is marked as such until
-    all of it is written.
+    all of it is written. `pauses` lend the lock to others during long work.
     """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.pauses = Pauses(self.lock)
         self.rows: Int32s = reserve(DENSE_ROWS * 256, np.int32).reshape(DENSE_ROWS, 256)
         self.form: Int32s = reserve(ROWS * 2, np.int32).reshape(ROWS, 2)
         self.edge_byte: Int32s = reserve(EDGES, np.int32)
@@ -366,7 +371,9 @@ class Tables:
         if key not in self._resolved:
             if len(self._resolved) >= RESOLVED:
                 self._resolved.clear()
-            self._resolved[key] = self.handler(frame).resolve(frame, label, texts)
+            with self.lock:
+                answer = self._resolved[key] = self.handler(frame).resolve(frame, label, texts)
+            return answer
         return self._resolved[key]
 
     def next(self, frame: int, label: int) -> tuple[int, int]:
@@ -377,20 +384,16 @@ class Tables:
     def fill_requests(self, requests: Sequence[Sequence[int]] | Int32s) -> None:
         """Answers what a kernel asked for: (frame, label) transitions and (-1, row) lazy rows.
 
-        An exception clears the marks of everything not yet answered, so that a later walk asks again.
+        The marks of all are cleared first: a walk of another thread, in a pause or after an exception, must ask itself.
         """
         pairs = [(int(a), int(b)) for a, b in requests]
-        done = 0
-        try:
-            for first, second in pairs:
-                if first < 0:
-                    self.build_row(second)
-                else:
-                    self.fill(first, second)
-                done += 1
-        finally:
-            for first, second in pairs[done:]:
-                self._forget(first, second)
+        for first, second in pairs:
+            self._forget(first, second)
+        for first, second in pairs:
+            if first < 0:
+                self.build_row(second)
+            else:
+                self.fill(first, second)
 
     def warm(self) -> None:
         """Makes the memory resident that the next few schemas will take: at the start, and after a compilation."""

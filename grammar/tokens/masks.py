@@ -113,6 +113,14 @@ class Masks:
     # ---- parts of a computation
 
     def _compute(self, position: Position) -> SparseMask:
+        while True:
+            lent, sweeps = self._tables.pauses.count, self.rows.sweeps
+            mask = self._try_compute(position)
+            # Where the lock was lent meanwhile, a row that was built upon may be another's now.
+            if self._tables.pauses.count == lent or self.rows.sweeps == sweeps:
+                return mask
+
+    def _try_compute(self, position: Position) -> SparseMask:
         tables, walker = self._tables, self._walker
         row, frame, count = position.row, position.frame, position.count
         if row == tables.end_row:
@@ -126,14 +134,15 @@ class Masks:
             changes = walker.walk(plan.items, base=base, exits=plan.exits, frame=frame, count=count)
             self._learn(row, walker.visited)
         self.computed += 1
-        words, values, position.dependent = changes
+        words, values, dependent = changes
         label = self._accept[row] - 1
         if label >= 0:
             following = tables.fill(frame, label)
             if following == tables.end_row:
                 words, values = self._with_eos(base, words, values)
             elif self._scopes[frame]:
-                position.dependent += self._eos
+                dependent += self._eos
+        position.dependent = dependent  # at once: another thread may look at it
         return SparseMask(plan.base, base, words, values)
 
     def _plan(self, row: int, frame: int, count: int) -> Plan:

@@ -43,6 +43,7 @@ class MaskRows:
 
     table  int32 [capacity, words]
     used   uint8 [capacity], set where a row was read since the last sweep
+    sweeps  how often rows were taken from their owners
     """
 
     def __init__(self, words: int, budget: int) -> None:
@@ -55,6 +56,7 @@ class MaskRows:
         self.used = np.zeros(self.capacity, np.uint8)
         self._owners: list[Owner | None] = [None, None]
         self._free: list[int] = []
+        self.sweeps = 0
 
     @property
     def count(self) -> int:
@@ -101,6 +103,7 @@ class MaskRows:
         if not len(idle):
             idle = np.arange(2, self.capacity, 8)
         self.used[:] = 0
+        self.sweeps += 1
         for row in idle.tolist():
             owner = self._owners[row]
             if owner is not None:

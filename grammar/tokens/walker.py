@@ -29,6 +29,7 @@ from .walkcodes import (
 
 Int32s = npt.NDArray[np.int32]
 Item = tuple[int, int, int, int, int, int]
+Tensors = tuple[Any, ...]
 NOTHING: Final = np.zeros(0, np.int32)
 NO_ITEMS: Final = np.zeros((0, ITEM), np.int32)
 
@@ -44,8 +45,29 @@ class Changes(NamedTuple):
     dependent: tuple[int, ...] = ()
 
 
+class _Scratch:
+    """What one walk writes to, and the kernel's arguments with it."""
+
+    def __init__(self, limit: int, width: int, before: Tensors, between: Tensors) -> None:
+        """`before`, `between`: the kernel's other arguments, up to the scratch arrays and among them."""
+        self.items: Int32s = reserve(2 * limit * ITEM, np.int32).reshape(2, limit, ITEM)
+        self.cells = view(self.items)
+        self.touched = reserve(width, np.int32)
+        self.index, self.value = reserve(width, np.int32), reserve(width, np.int32)
+        self.misses = reserve(4 * limit, np.int32).reshape(-1, 2)
+        self.dependent = reserve(limit, np.int32)
+        counters = reserve(COUNTERS, np.int32)
+        self.counters = view(counters)
+        stack, bits = reserve(STACK_ROWS * 4, np.int32).reshape(-1, 4), reserve(width, np.int32)
+        first = tuple(map(tvm_ffi.from_dlpack, (stack, bits, self.touched, self.index, self.value, self.misses)))
+        exits, cost = between
+        last = tuple(map(tvm_ffi.from_dlpack, (counters, self.items)))
+        self.tensors = (*before, *first, exits, tvm_ffi.from_dlpack(self.dependent), cost, *last)
+
+
 class Walker:
-    """Walks for one mask at a time. Not thread-safe: callers hold the arena's lock.
+    """Walks for masks. Callers hold the arena's lock; a walk may lend it while it waits for what it missed, so each
+    that is under way has scratch memory of its own. Context-free walks miss rows only, and lend nothing.
 
     cost     int32 [size], what a walk with COSTS noted
     visited  nodes visited by the last walk
@@ -56,29 +78,24 @@ class Walker:
         self._kernel = load_walk()
         self._tries = tries = vocabulary.tries
         # A walk holds at most one item per node it visits; the tries besides the main one are parts of it, merged.
-        limit = 4 * vocabulary.node_count + 64
-        width = rows.words
-        self._items: Int32s = reserve(2 * limit * ITEM, np.int32).reshape(2, limit, ITEM)
-        self._cells = view(self._items)
-        self._touched = reserve(width, np.int32)
-        self._index, self._value = reserve(width, np.int32), reserve(width, np.int32)
-        self._misses = reserve(4 * limit, np.int32).reshape(-1, 2)
-        self._exits: Int32s = reserve(limit * ITEM, np.int32).reshape(limit, ITEM)
-        self._dependent = reserve(limit, np.int32)
+        self._limit, self._width = 4 * vocabulary.node_count + 64, rows.words
+        self._exits: Int32s = reserve(self._limit * ITEM, np.int32).reshape(self._limit, ITEM)
+        self._exit_count = 0
         self.cost = reserve(vocabulary.size, np.int32)
-        counters = reserve(COUNTERS, np.int32)
-        self._counters = view(counters)
         self.visited = 0
         arrays = (
             tries.nodes, tries.roots, tries.first, tries.order, tries.summary, tries.characters, tries.lengths,
             tables.rows, tables.form, tables.edge_byte, tables.edge_next, tables.accept, tables.need, tables.reach,
             tables.reach_words, tables.loops, tables.base, tables.capacity, tables.allow, tables.low, tables.high,
             tables.next_row, tables.next_frame,
-            rows.table, reserve(STACK_ROWS * 4, np.int32).reshape(-1, 4), reserve(width, np.int32),
-            self._touched, self._index, self._value, self._misses, self._exits, self._dependent, self.cost,
-            counters, self._items,
+            rows.table,
         )  # fmt: skip
-        self._tensors = tuple(tvm_ffi.from_dlpack(array) for array in arrays)
+        self._before: Tensors = tuple(map(tvm_ffi.from_dlpack, arrays))
+        self._between: Tensors = tuple(map(tvm_ffi.from_dlpack, (self._exits, self.cost)))
+        self._idle = [self._scratch()]
+
+    def _scratch(self) -> _Scratch:
+        return _Scratch(self._limit, self._width, self._before, self._between)
 
     def walk(
         self,
@@ -97,10 +114,11 @@ class Walker:
         (costs of whole subtrees are known there). Whatever the walk misses is filled on the way. An exception of a
         handler or a row's builder leaves the walker as it was.
         """
-        counters, cells = self._counters, self._cells
+        scratch = self._idle.pop() if self._idle else self._scratch()
+        counters, cells = scratch.counters, scratch.cells
         waiting = len(exits)
         if waiting:
-            self._items[0, :waiting] = exits
+            scratch.items[0, :waiting] = exits
         cell = waiting * ITEM
         for item in items:
             for number in item:
@@ -111,29 +129,31 @@ class Walker:
         mode |= FIRST
         try:
             while True:
-                self._kernel(*self._tensors, waiting, here, frame, count, base, mode, free_row)
+                self._kernel(*scratch.tensors, waiting, here, frame, count, base, mode, free_row)
                 waiting = counters[PENDING]
                 if not waiting:
                     break
                 misses = counters[MISSES]
                 if misses:
-                    self._tables.fill_requests(self._misses[:misses].tolist())
+                    self._tables.fill_requests(scratch.misses[:misses].tolist())
                 mode &= ~FIRST
                 here = 1 - here
         except BaseException:
-            self._touched[:] = 0
+            scratch.touched[:] = 0
             raise
-        self.visited = counters[VISITED]
+        finally:
+            self._idle.append(scratch)
+        self.visited, self._exit_count = counters[VISITED], counters[EXITS]
         changed = counters[CHANGED]
         dependent: list[int] = []
         if counters[DEPENDENT]:
-            for node in self._dependent[: counters[DEPENDENT]].tolist():
+            for node in scratch.dependent[: counters[DEPENDENT]].tolist():
                 dependent += self._tries.below(node).tolist()
-        return Changes(self._index[:changed].copy(), self._value[:changed].copy(), tuple(dependent))
+        return Changes(scratch.index[:changed].copy(), scratch.value[:changed].copy(), tuple(dependent))
 
     def exits(self) -> Int32s:
         """[k, 6]: the ends of the lexeme that the last, context-free walk met, as items that any frame can finish."""
-        return self._exits[: self._counters[EXITS]].copy()
+        return self._exits[: self._exit_count].copy()
 
 
 def view(array: npt.NDArray[Any]) -> memoryview[int]:

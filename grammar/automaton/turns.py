@@ -1,0 +1,69 @@
+"""Turns: long work under the tables' lock lets others in, where nothing that is shared is half done.
+
+What grammars build goes into tables that all share, under one lock. Mostly that takes microseconds; the algebra behind
+one transition or the search for a way out may take seconds. Such work pauses now and then. What belongs to one grammar
+(its algebra, its frames' parts) may be half done in a pause, so that is worked on in turns, one thread at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+PAUSE: Final = 50e-6
+"""Seconds. Long enough for a waiting thread to wake and take the lock; then it is had back only after that thread."""
+WAIT: Final = 0.05
+
+
+class Pauses:
+    """Pauses of one lock."""
+
+    def __init__(self, lock: threading.RLock) -> None:
+        self._lent = threading.Condition(lock)
+        self.count = 0
+        """How often the lock was lent."""
+
+    def pause(self) -> None:
+        """Lets others have the lock, which the caller holds, however often it entered it."""
+        self.count += 1
+        self._lent.wait(PAUSE)
+
+    def wait(self) -> None:
+        """Lets others have the lock until `tell`, or for a while."""
+        self.count += 1
+        self._lent.wait(WAIT)
+
+    def tell(self) -> None:
+        """Wakes who waits. The caller holds the lock."""
+        self._lent.notify_all()
+
+
+class Turn:
+    """The right to work on one grammar: `with turn:`, by a thread that holds the tables' lock; may be nested.
+
+    Waiting for it lends the lock, so whoever enters must have nothing shared half done.
+    """
+
+    __slots__ = ("_depth", "_pauses", "_thread")
+
+    def __init__(self, pauses: Pauses) -> None:
+        self._pauses = pauses
+        self._thread = 0
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        me = threading.get_ident()
+        while self._depth and self._thread != me:
+            self._pauses.wait()
+        self._thread = me
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._pauses.tell()
+
+    def pause(self) -> None:
+        """Lets other grammars' threads have the lock, if it is this thread's turn; else there is nothing to lend."""
+        if self._depth and self._thread == threading.get_ident():
+            self._pauses.pause()
