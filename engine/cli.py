@@ -73,6 +73,7 @@ def build_parser() -> Parser:
     _add_chat(commands.add_parser("chat", help="talk with a model in the terminal"))
     _add_serve(commands.add_parser("serve", help="serve a model over OpenAI's REST API"))
     _add_schema(commands.add_parser("schema", help="look at a JSON Schema: what is enforced, what it lets through"))
+    _add_grammar(commands.add_parser("grammar", help="look at a grammar text, or write it in another syntax"))
     return parser
 
 
@@ -127,6 +128,25 @@ def _add_schema(parser: argparse.ArgumentParser) -> None:
     sample.add_argument("-n", type=int, default=5, metavar="N", help="how many (default: %(default)s)")
     sample.add_argument("--seed", type=int, default=0, metavar="N", help="first seed (default: %(default)s)")
     sample.set_defaults(run=_later("cli_schema", "sample"))
+
+
+def _add_grammar(parser: argparse.ArgumentParser) -> None:
+    syntaxes = ("grammarbnf", "gbnf", "ebnf", "lark")
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=Parser)
+    check = actions.add_parser("check", help="compile a grammar and say what is odd about it")
+    sample = actions.add_parser("sample", help="print random texts of the grammar")
+    convert = actions.add_parser("convert", help="print the grammar in another syntax")
+    for action in (check, sample, convert):
+        action.add_argument("file", metavar="FILE", help="grammar text; - reads standard input")
+        action.add_argument("--from", dest="syntax", choices=syntaxes, help="syntax of the file (default: its suffix)")
+    check.set_defaults(run=_later("cli_grammar", "check"))
+    sample.add_argument("-n", type=int, default=5, metavar="N", help="how many (default: %(default)s)")
+    sample.add_argument("--seed", type=int, default=0, metavar="N", help="first seed (default: %(default)s)")
+    sample.set_defaults(run=_later("cli_grammar", "sample"))
+    convert.add_argument(
+        "--to", choices=("grammarbnf", "gbnf"), default="grammarbnf", help="syntax to print (default: %(default)s)"
+    )
+    convert.set_defaults(run=_later("cli_grammar", "convert"))
 
 
 def port_number(text: str) -> int:

@@ -7,7 +7,8 @@ import re
 from typing import Final
 
 from ..errors import UnsupportedError
-from ..regular import ALL, CharSet
+from ..regular import ALL, CharSet, Language
+from ..regular.dfa import StarDfa
 from .ir import (
     Both,
     Capture,
@@ -26,9 +27,11 @@ from .ir import (
     Text,
     Token,
 )
+from .terminals import lower
 
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
-_MOST_WORDS: Final = 1000
+_MOST_WORDS: Final = 100
+_MOST_STATES: Final = 2000
 _CHOICE, _BOTH, _SEQUENCE, _ITEM = range(4)
 
 
@@ -42,8 +45,11 @@ def write_grammarbnf(grammar: Grammar) -> str:
 
 
 def write_gbnf(grammar: Grammar) -> str:
-    """`grammar` in GBNF. Raises UnsupportedError, naming the rule, for what GBNF cannot say."""
-    return _Writer(grammar, own=False).text()
+    """`grammar` in GBNF. Regular languages become rules, one for each state of their automata.
+
+    Raises UnsupportedError, naming the rule, for what GBNF cannot say: schemas, free text, sets of tokens.
+    """
+    return _Writer(lower(grammar), own=False).text()
 
 
 class _Writer:
@@ -51,6 +57,7 @@ class _Writer:
         self._grammar = grammar
         self._own = own
         self._rule = ""
+        self._extra: list[str] = []
         self._names = _names(grammar)
 
     def text(self) -> str:
@@ -63,7 +70,7 @@ class _Writer:
             lines.append(f"{self._names[rule]} ::= {self._node(body, _CHOICE)}")
         if not self._own and begin != "root":
             lines.insert(0, f"root ::= {begin}")
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines + self._extra) + "\n"
 
     def _refuse(self, what: str) -> UnsupportedError:
         return UnsupportedError(
@@ -131,9 +138,33 @@ class _Writer:
         if self._own and node.source and "\n" not in node.source:
             return "/" + re.sub(r"(?<!\\)((?:\\\\)*)/", r"\1\\/", node.source) + "/"
         words = node.language.words(_MOST_WORDS)
-        if words is None:
-            raise self._refuse(f"the regular expression {node.source!r}" if node.source else "a regular language")
-        return self._node(Choice(tuple(Text(word) for word in words)), level)
+        if words is not None:
+            return self._node(Choice(tuple(Text(word) for word in words)), level)
+        if isinstance(node.language.dfa, StarDfa):
+            return self._node(Repeat(Chars(node.language.dfa.chars), node.language.low, node.language.high), level)
+        if self._own:
+            raise self._refuse("a regular language without a pattern")
+        return self._states(node.language)
+
+    def _states(self, language: Language) -> str:
+        """A rule for each state of an automaton, and the name of the first."""
+        dfa = language.unbounded().dfa
+        first = dfa.start
+        assert first is not None  # it has more words than can be listed
+        names: dict[int, str] = {}
+        waiting = [first]
+        while waiting:
+            state = waiting.pop()
+            if state in names:
+                continue
+            if len(names) >= _MOST_STATES:
+                raise self._refuse(f"a regular language with more than {_MOST_STATES} states")
+            names[state] = f"{self._names[self._rule]}-s{len(self._extra) + len(names)}"
+            waiting += [target for _, target in dfa.step(state)]
+        for state, name in names.items():
+            ways = [f"{_class(chars)} {names[target]}" for chars, target in dfa.step(state)]
+            self._extra.append(f"{name} ::= {' | '.join(ways + ([chr(34) * 2] if dfa.accepting(state) else []))}")
+        return names[first]
 
     def _tags(self, node: Free) -> str:
         parts = [

@@ -1,0 +1,61 @@
+"""`slipcast grammar check|sample|convert`: grammar texts. Needs no model: single bytes are vocabulary enough."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..grammar import CompiledGrammar, GrammarCompiler
+from ..grammar.bnf.read import SYNTAXES, Syntax, read
+from ..grammar.bnf.write import write_gbnf, write_grammarbnf
+from .cli_schema import byte_vocabulary
+from .cli_terminal import read_text
+from .errors import EngineError
+
+
+def check(options: argparse.Namespace) -> int:
+    """Compile the grammar; print how many rules it has, and warnings."""
+    grammar = compile_file(options)
+    for advice in grammar.report.advice:
+        print(f"warning: {advice.message}")
+    print(f"ok: a shortest text is {grammar.shortest.decode('utf-8', 'replace')!r}")
+    return 0
+
+
+def sample(options: argparse.Namespace) -> int:
+    """Print `-n` random texts of the grammar, the same for the same seed."""
+    if options.n < 1:
+        raise EngineError(f"-n is {options.n}", remedy="ask for at least one sample")
+    grammar = compile_file(options)
+    for seed in range(options.seed, options.seed + options.n):
+        print(grammar.sample(seed))
+    return 0
+
+
+def convert(options: argparse.Namespace) -> int:
+    """Print the grammar in another syntax."""
+    grammar = read(read_text(options.file), _syntax(options))
+    write = write_gbnf if options.to == "gbnf" else write_grammarbnf
+    print(write(grammar), end="")
+    return 0
+
+
+def compile_file(options: argparse.Namespace) -> CompiledGrammar:
+    """The grammar in `options.file`. Raises GrammarError, or EngineError if the file is not text."""
+    return GrammarCompiler(byte_vocabulary()).grammar(read_text(options.file), syntax=_syntax(options))
+
+
+def _syntax(options: argparse.Namespace) -> Syntax:
+    """The syntax that `--from` names, or the file's suffix."""
+    if options.syntax is not None:
+        return _known(options.syntax)
+    suffix = Path(options.file).suffix.removeprefix(".")
+    if suffix not in SYNTAXES:
+        raise EngineError(
+            f"the syntax of {options.file} cannot be told from its name", remedy=f"--from {'|'.join(SYNTAXES)}"
+        )
+    return _known(suffix)
+
+
+def _known(name: str) -> Syntax:
+    return next(syntax for syntax in SYNTAXES if syntax == name)
