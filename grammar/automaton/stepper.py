@@ -93,15 +93,15 @@ def reaches(tables: Tables, row: int, frame: int, wide: bool) -> bool:
 
 
 def ends(tables: Tables, at: Configuration) -> bool:
-    """Whether the text may end here."""
-    if at.row == tables.end_row:
-        return True
-    tables.build_row(at.row)
-    label = int(tables.accept[at.row]) - 1
-    if label < 0:
-        return False
-    after = follow(tables, at.frame, label, at.texts)
-    return after is not None and after.row == tables.end_row
+    """Whether the text may end here: the lexeme, and what may end with it, one after the other."""
+    while at.row != tables.end_row:
+        tables.build_row(at.row)
+        label = int(tables.accept[at.row]) - 1
+        after = follow(tables, at.frame, label, at.texts) if label >= 0 else None
+        if after is None:
+            return False
+        at = after
+    return True
 
 
 def run(tables: Tables, at: Configuration, text: bytes) -> Configuration | None:

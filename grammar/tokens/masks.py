@@ -137,13 +137,22 @@ class Masks:
         words, values, dependent = changes
         label = self._accept[row] - 1
         if label >= 0:
-            following = tables.fill(frame, label)
-            if following == tables.end_row:
+            if self._ends(frame, label):
                 words, values = self._with_eos(base, words, values)
             elif self._scopes[frame]:
                 dependent += self._eos
         position.dependent = dependent  # at once: another thread may look at it
         return SparseMask(plan.base, base, words, values)
+
+    def _ends(self, frame: int, label: int) -> bool:
+        """Whether the text may end where a lexeme of `frame` ends with `label`, and perhaps others with it."""
+        while label >= 0:
+            row, frame = self._tables.next(frame, label)
+            if row <= 0 or row == self._tables.end_row:
+                return row == self._tables.end_row
+            self._tables.build_row(row)
+            label = self._accept[row] - 1
+        return False
 
     def _plan(self, row: int, frame: int, count: int) -> Plan:
         """What to walk for the mask of a configuration."""

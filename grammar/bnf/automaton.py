@@ -1,0 +1,143 @@
+"""The byte automaton of a general grammar: rows of local states over frames of contexts.
+
+A configuration is a row, which says where in the rules' bodies the text may stand, and a frame, which says for each of
+these places what is around it: the tuple of its contexts. Where rules begin or end, `fill` works out what follows,
+once; the tables remember. A context-free language needs sets of stacks, and these frames are just that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from itertools import count
+from typing import Final
+
+from ..automaton.codes import BIG, FIRST_LABEL, VALUE_END
+from ..automaton.stepper import Configuration, ends, run
+from ..automaton.tables import Depends, Tables
+from ..errors import BudgetError
+from .analysis import Analysis
+from .cells import Cells
+from .contexts import ROOT, Closed, Contexts, Thread
+from .embed import Embedder
+from .lower import START, Lowered
+from .rows import Rows
+from .ways import WayFinder
+
+MAX_TEXT: Final = 32_768
+_NUMBERS: Final = count(1)
+
+Places = tuple[int, ...]
+
+
+class GrammarAutomaton:
+    """What `grammar.tokens` runs for a grammar. All methods hold the tables' lock.
+
+    Raises BudgetError where even the shortest text is absurdly long.
+    """
+
+    def __init__(self, tables: Tables, grammar: Lowered, analysis: Analysis, embedder: Embedder) -> None:
+        self.tables = tables
+        self.number = next(_NUMBERS)
+        self.cells = Cells(grammar, analysis)
+        self.contexts = Contexts(self.cells)
+        self.rows = Rows(tables, self.cells, analysis)
+        self._frames: dict[int, Places] = {}
+        self._entered: dict[tuple[Thread, ...], tuple[int, int] | None] = {}
+        self._embedder = embedder
+        self._ways = WayFinder(self)
+        with tables.lock:
+            embedder.bind(self)
+            start = self.enter(((self.cells.start(START), ROOT),))
+            assert start is not None, "a grammar without texts"
+            self.start = Configuration(*start)
+            scopes = int(tables.scopes[self.start.frame])
+            self.start = self.start._replace(texts=(b"",) * scopes)
+            if analysis.cost[grammar.bodies[START]] > MAX_TEXT:
+                raise BudgetError(f"every text of the grammar is longer than {MAX_TEXT} characters")
+
+    @property
+    def start_row(self) -> int:
+        return self.start.row
+
+    @property
+    def start_frame(self) -> int:
+        return self.start.frame
+
+    def accepts(self, text: str | bytes) -> bool:
+        """Whether the whole text (UTF-8) is one that the grammar allows."""
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        with self.tables.lock:
+            at = run(self.tables, self.start, data)
+            return at is not None and ends(self.tables, at)
+
+    def completion(self, at: Configuration, known: Container[Configuration] = ()) -> bytes:
+        """A shortest way, or nearly, to where the text may end. A known configuration on the way changes nothing."""
+        with self.tables.lock:
+            return self._ways.completion(at)
+
+    # ---- for the tables
+
+    def fill(self, frame: int, label: int) -> tuple[int, int] | Depends | None:
+        """What follows where the states of `label` were reached under `frame`."""
+        if label == VALUE_END:
+            return self.tables.end_row, self.tables.end_frame
+        places = self._frames[frame]
+        return self.enter(tuple([(state, places[place]) for state, place in self.rows.meaning(label)]))
+
+    def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> tuple[int, int] | None:
+        """The same: nothing here depends on recorded text."""
+        answer = self.fill(frame, label)
+        assert not isinstance(answer, Depends)
+        return answer
+
+    # ---- for the parts
+
+    def is_embedded(self, frame: int) -> bool:
+        """Whether a frame is one of an embedded schema, or a mixed one."""
+        return frame != self.tables.end_frame and frame not in self._frames
+
+    def within(self, at: Configuration) -> tuple[bytes, Configuration | None] | None:
+        """A way out of an embedded schema, see `Embedder.completion`."""
+        return self._embedder.completion(at) if self.is_embedded(at.frame) else None
+
+    def shortest_json(self, number: int) -> bytes:
+        """A shortest text of an embedded schema."""
+        return self._embedder.shortest(number)
+
+    def places(self, frame: int) -> Places | None:
+        """The contexts of a frame; None if it is not one of this grammar's."""
+        return self._frames.get(frame)
+
+    def enter(self, threads: tuple[Thread, ...]) -> tuple[int, int] | None:
+        """(row, frame) after events happen to these threads; None if no text goes on, which no grammar comes to."""
+        if len(threads) == 1:
+            (state, context), = threads
+            counted = self.cells.counted(state)
+            if counted is not None:
+                chars, most, after = counted
+                if not self.rows.next_bytes(after) & self.rows.bytes_of(chars):
+                    return self.rows.counting(chars, after), self._frame((context,), most)
+        closed = self.contexts.close(threads)
+        if closed.schemas:
+            return self._embedder.enter(closed)
+        if not closed.live:
+            return (self.tables.end_row, self.tables.end_frame) if closed.ended else None
+        return self.placed(closed)
+
+    def placed(self, closed: Closed) -> tuple[int, int]:
+        """The row and the frame of what may come next."""
+        by_context: dict[int, list[int]] = {}
+        for state, context in closed.live:
+            by_context.setdefault(context, []).append(state)
+        groups = sorted((tuple(sorted(states)), context) for context, states in by_context.items())
+        places = tuple([context for _, context in groups])
+        states = frozenset((state, place) for place, (own, _) in enumerate(groups) for state in own)
+        return self.rows.live(states, closed.ended), self._frame(places, BIG)
+
+    def _frame(self, places: Places, most: int) -> int:
+        key = (self.number, "grammar", places, most)
+        frame = self.tables.find(key)
+        if not frame:
+            frame = self.tables.frame(key, self, labels=FIRST_LABEL + 4, high=most)
+            self._frames[frame] = places
+        return frame

@@ -1,0 +1,199 @@
+"""Local states: places in a rule's body, with what comes after them up to the rule's end.
+
+A state is a pair (node, what comes next), next being a state again; at the end of the chain stands a FINAL node. Pairs
+are interned, so a loop leads back to the state it came from, a rule that is put where it is called costs nothing until
+a text goes there, and a rule called at the very end of another takes that one's place: right recursion is a loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..errors import BudgetError
+from ..regular import CharSet
+from .analysis import NEVER, Analysis
+from .lower import Lowered
+from .nodes import ALT, CALL, CHARS, DFA, FINAL, JSON, REP, SEQ, STAR, TEXT, TOKEN
+
+MAX_CELLS: Final = 1_000_000
+COUNTED_FROM: Final = 33
+"""Repetitions of one character up to so many times, or more, are counted beside the state (see `rows`)."""
+
+
+@dataclass(slots=True)
+class Info:
+    """Where a state can go without reading anything first.
+
+    edges    a character of the set leads to the state
+    calls    the rule begins here; after it comes the state
+    schemas  the same with an embedded JSON Schema
+    tokens   the same with (ids, negated)
+    final    the rule that may end here, or -1
+    """
+
+    edges: list[tuple[CharSet, int]] = field(default_factory=list)
+    calls: list[tuple[int, int]] = field(default_factory=list)
+    schemas: list[tuple[int, int]] = field(default_factory=list)
+    tokens: list[tuple[tuple[frozenset[int], bool], int]] = field(default_factory=list)
+    final: int = -1
+
+
+class Cells:
+    """The states of one grammar, made as they are first reached."""
+
+    def __init__(self, grammar: Lowered, analysis: Analysis) -> None:
+        self._grammar = grammar
+        self.pool = grammar.pool
+        self.analysis = analysis
+        self._cells: list[tuple[int, int]] = []
+        self._known: dict[tuple[int, int], int] = {}
+        self._infos: dict[int, Info] = {}
+        self._starts: dict[int, int] = {}
+
+    def cell(self, node: int, after: int) -> int:
+        """The state at `node` with the state `after` next."""
+        key = (node, after)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = len(self._cells)
+            if found >= MAX_CELLS:
+                raise BudgetError(f"the grammar has more than {MAX_CELLS} states on this text")
+            self._cells.append(key)
+        return found
+
+    def start(self, rule: int) -> int:
+        """The state where a rule begins."""
+        found = self._starts.get(rule)
+        if found is None:
+            end = self.cell(self.pool.final(rule), -1)
+            found = self._starts[rule] = self.cell(self._grammar.bodies[rule], end)
+        return found
+
+    def body(self, rule: int) -> int:
+        """The node of a rule's body."""
+        return self._grammar.bodies[rule]
+
+    def counted(self, state: int) -> tuple[CharSet, int, int] | None:
+        """(set, how often at most, state after) if the state is a long counted run of one character."""
+        node, after = self._cells[state]
+        kind, *rest = self.pool[node]
+        if kind == REP and rest[1] == 0 and rest[2] is not None and rest[2] >= COUNTED_FROM:
+            inner = self.pool[rest[0]]
+            if inner[0] == CHARS:
+                return inner[1], rest[2], after
+        return None
+
+    def parts(self, state: int) -> list[int]:
+        """The nodes from a state to the end of its rule, the FINAL one last."""
+        found = []
+        while state >= 0:
+            node, state = self._cells[state]
+            found.append(node)
+        return found
+
+    def info(self, state: int) -> Info:
+        """What can come next in a state."""
+        found = self._infos.get(state)
+        if found is None:
+            found = self._infos[state] = self._explore(state)
+        return found
+
+    def _explore(self, state: int) -> Info:
+        pool, cells, analysis = self.pool, self._cells, self.analysis
+        info = Info()
+        edges: dict[tuple[CharSet, int], None] = {}
+        calls: dict[tuple[int, int], None] = {}
+        seen = {state}
+        longest: dict[tuple[int, int], int] = {}
+        waiting = [state]
+        while waiting:
+            here = waiting.pop()
+            node, after = cells[here]
+            kind, *rest = pool[node]
+            following: list[int] = []
+            if kind == CHARS:
+                edges[rest[0], after] = None
+            elif kind == TEXT:
+                text, at = rest
+                edges[CharSet.char(ord(text[at])), self.cell(pool.text(text, at + 1), after)] = None
+            elif kind == SEQ:
+                if analysis.cost.get(node) != NEVER:
+                    target = after
+                    for item in reversed(rest[0]):
+                        target = self.cell(item, target)
+                    following.append(target)
+            elif kind == ALT:
+                following += [self.cell(item, after) for item in rest[0]]
+            elif kind == STAR:
+                following += [after, self.cell(rest[0], here)]
+            elif kind == REP:
+                following += self._repeated(here, longest)
+            elif kind == DFA:
+                dfa, number = rest
+                for chars, target in dfa.step(number):
+                    edges[chars, self.cell(pool.dfa(dfa, target), after)] = None
+                if dfa.accepting(number):
+                    following.append(after)
+            elif kind == CALL:
+                following += self._called(rest[0], after, calls)
+            elif kind == FINAL:
+                info.final = rest[0]
+            elif kind == JSON:
+                info.schemas.append((rest[0], after))
+            elif kind == TOKEN:
+                info.tokens.append(((rest[0], rest[1]), after))
+            else:  # EMPTY
+                following.append(after)
+            for target in following:
+                if target not in seen:
+                    seen.add(target)
+                    waiting.append(target)
+        info.edges = list(edges)
+        info.calls = list(calls)
+        return info
+
+    def _repeated(self, here: int, longest: dict[tuple[int, int], int]) -> list[int]:
+        node, after = self._cells[here]
+        _, item, low, high = self.pool[node]
+        if self.analysis.cost.get(item, 1) == NEVER:
+            return [after] if low == 0 else []
+        if self.analysis.cost.get(item, 1) == 0:
+            low = 0
+        if low == 0 and high is not None:
+            # Of runs that go on from here, the one with most to come says all that the others say.
+            if longest.get((item, after), 0) >= high:
+                return [after]
+            longest[item, after] = high
+        more = self.pool.rep(item, max(low - 1, 0), None if high is None else high - 1)
+        following = [self.cell(item, self.cell(more, after))]
+        return [after, *following] if low == 0 else following
+
+    def _called(self, rule: int, after: int, calls: dict[tuple[int, int], None]) -> list[int]:
+        analysis = self.analysis
+        body = self._grammar.bodies[rule]
+        if analysis.cost[body] == NEVER:
+            return []
+        last = self.pool[self._cells[after][0]][0] == FINAL
+        if rule in analysis.inline or (last and rule in analysis.recursive):
+            return [self.cell(body, after)]
+        calls[rule, after] = None
+        return [after] if analysis.cost[body] == 0 else []
+
+    def node_cost(self, node: int) -> int:
+        """About the least number of characters of a node's texts."""
+        known = self.analysis.cost.get(node)
+        if known is not None:
+            return known
+        kind, *rest = self.pool[node]
+        if kind == CHARS:
+            return 1
+        if kind == TEXT:
+            return len(rest[0]) - rest[1]
+        if kind == DFA:
+            return int(rest[0].shortest(rest[1]))
+        if kind == REP:
+            return self.node_cost(rest[0]) * int(rest[1])
+        if kind == SEQ:
+            return sum(self.node_cost(item) for item in rest[0])
+        return 0  # EMPTY, FINAL, STAR: all others were there at the beginning

@@ -1,0 +1,231 @@
+"""Sets of stacks: who called a rule, and what becomes of it when the rule ends.
+
+A thread is (state, context). All rules that begin at one place in the text share contexts that hold the threads from
+before them (their *kernel*): Earley's sets (Communications of the ACM 13(2), 1970), with states for items. What rules
+call each other there before any character is read follows from the grammar alone, so left recursion adds nothing to a
+context. Contexts are interned by their kernels: a loop in the text that comes back to the same stacks comes back to
+the same contexts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ..errors import BudgetError
+from .analysis import NEVER
+from .cells import Cells
+from .lower import START
+
+ROOT: Final = 0
+"""The context of the whole text."""
+MAX_THREADS: Final = 1_500
+
+Thread = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """All that may come next in a place of the text.
+
+    live     threads that read characters or tokens
+    schemas  (schema, thread after it) for the embedded schemas that may begin here
+    ended    whether the text may end here
+    """
+
+    live: tuple[Thread, ...]
+    schemas: tuple[tuple[int, Thread], ...]
+    ended: bool
+
+
+class Contexts:
+    """The contexts of one grammar."""
+
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
+        self._kernels: list[tuple[Thread, ...]] = [()]
+        self._known: dict[tuple[Thread, ...], int] = {(): ROOT}
+        self._reach: dict[int, int] = {}
+        self._returns: dict[tuple[int, int], tuple[Thread, ...]] = {}
+        self._costs: dict[tuple[int, int], tuple[int, Thread | None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    def close(self, threads: Iterable[Thread]) -> Closed:
+        """What may come next: rules that ended give way to what called them, rules that begin are entered."""
+        info = self._cells.info
+        kernel = dict.fromkeys(threads)
+        waiting = list(kernel)
+        ended = False
+        calling: list[Thread] = []
+        live: dict[Thread, None] = {}
+        schemas: dict[tuple[int, Thread], None] = {}
+        while waiting:
+            thread = waiting.pop()
+            state, context = thread
+            facts = info(state)
+            if facts.edges or facts.tokens:
+                live[thread] = None
+            for number, after in facts.schemas:
+                schemas[number, (after, context)] = None
+            if facts.calls:
+                calling.append(thread)
+            if facts.final == START:
+                ended = True
+            elif facts.final >= 0:
+                for target in self.returns(context, facts.final):
+                    if target not in kernel:
+                        kernel[target] = None
+                        waiting.append(target)
+                if len(kernel) > MAX_THREADS:
+                    raise BudgetError(
+                        f"the grammar is too ambiguous: more than {MAX_THREADS} ways to read the text are open",
+                        remedy="let the rules tell what they read apart, as by precedence",
+                    )
+        if calling:
+            for rule, context in self._entered(calling):
+                start = self._cells.start(rule)
+                facts = info(start)
+                if facts.edges or facts.tokens:
+                    live[start, context] = None
+                for number, after in facts.schemas:
+                    schemas[number, (after, context)] = None
+        return Closed(tuple(live), tuple(schemas), ended)
+
+    def returns(self, context: int, rule: int) -> tuple[Thread, ...]:
+        """The threads after `rule`, which began in `context`, ended."""
+        key = (context, rule)
+        found = self._returns.get(key)
+        if found is None:
+            found = self._returns[key] = tuple(self._find_returns(context, rule))
+        return found
+
+    def _find_returns(self, context: int, rule: int) -> dict[Thread, None]:
+        found: dict[Thread, None] = {}
+        kernel = self._kernels[context]
+        for state, outer in kernel:
+            for called, after in self._cells.info(state).calls:
+                if called == rule:
+                    found[after, outer] = None
+        # Rules that began at the same place, and call this one before they read anything.
+        entered = 0
+        for state, _ in kernel:
+            entered |= self._reached(state)
+        for other in _bits(entered):
+            for called, after in self._cells.info(self._cells.start(other)).calls:
+                if called == rule:
+                    found[after, self._within(kernel, other)] = None
+        return found
+
+    def _entered(self, calling: list[Thread]) -> list[tuple[int, int]]:
+        """The rules that begin, each with its context."""
+        reached = [self._reached(state) for state, _ in calling]
+        first = reached[0]
+        kernel = tuple(sorted(calling))
+        if all(bits == first for bits in reached):
+            context = self._intern(kernel)
+            return [(rule, context) for rule in _bits(first)]
+        every = 0
+        for bits in reached:
+            every |= bits
+        return [(rule, self._within(kernel, rule)) for rule in _bits(every)]
+
+    def _within(self, kernel: tuple[Thread, ...], rule: int) -> int:
+        """The context of `rule` among what began after `kernel`: the part of the kernel that leads to it."""
+        return self._intern(tuple([thread for thread in kernel if self._reached(thread[0]) >> rule & 1]))
+
+    def _intern(self, kernel: tuple[Thread, ...]) -> int:
+        found = self._known.get(kernel)
+        if found is None:
+            found = self._known[kernel] = len(self._kernels)
+            self._kernels.append(kernel)
+        return found
+
+    def _reached(self, state: int) -> int:
+        """The rules that begin where the state stands, as bits."""
+        found = self._reach.get(state)
+        if found is None:
+            found = 0
+            waiting = [rule for rule, _ in self._cells.info(state).calls]
+            while waiting:
+                rule = waiting.pop()
+                if not found >> rule & 1:
+                    found |= 1 << rule
+                    waiting += [called for called, _ in self._cells.info(self._cells.start(rule)).calls]
+            self._reach[state] = found
+        return found
+
+    # ---- ways out
+
+    def cost(self, thread: Thread) -> int:
+        """About the least number of characters from a thread to the end of the text."""
+        local, rule = self._local(thread[0])
+        return local + self._out(thread[1], rule)[0]
+
+    def nodes_out(self, thread: Thread) -> list[int]:
+        """The nodes whose shortest texts, one after the other, lead from a thread to the end of the text."""
+        found: list[int] = []
+        at: Thread | None = thread
+        while at is not None:
+            parts = self._cells.parts(at[0])
+            found += parts[:-1]
+            at = self._out(at[1], self._cells.pool[parts[-1]][1])[1]
+        return found
+
+    def _local(self, state: int) -> tuple[int, int]:
+        """The cost from a state to the end of its rule, and that rule."""
+        parts = self._cells.parts(state)
+        return sum(self._cells.node_cost(node) for node in parts[:-1]), self._cells.pool[parts[-1]][1]
+
+    def _out(self, context: int, rule: int) -> tuple[int, Thread | None]:
+        """The cost after `rule`, which began in `context`, to the end of the text, and the thread to go on with.
+
+        Contexts refer to older ones, or to themselves where a rule begins with others; the cheapest way goes through
+        each (context, rule) once, so it is found by relaxing, oldest first.
+        """
+        if rule == START:
+            return 0, None
+        key = (context, rule)
+        found = self._costs.get(key)
+        if found is not None:
+            return found
+        order: dict[tuple[int, int], tuple[tuple[int, tuple[int, int], Thread], ...]] = {}
+        waiting = [key]
+        while waiting:
+            pair = waiting.pop()
+            if pair in order or pair in self._costs:
+                continue
+            ways = []
+            for thread in self.returns(*pair):
+                local, outer = self._local(thread[0])
+                target = (thread[1], outer)
+                ways.append((local, target, thread))
+                if outer != START:
+                    waiting.append(target)
+            order[pair] = tuple(ways)
+        best = dict.fromkeys(order, (NEVER, None))  # type: dict[tuple[int, int], tuple[int, Thread | None]]
+        pairs = sorted(order)
+        changed = True
+        while changed:
+            changed = False
+            for pair in pairs:
+                for local, target, thread in order[pair]:
+                    beyond = (
+                        0 if target[1] == START else best[target][0] if target in best else self._costs[target][0]
+                    )
+                    if local + beyond < best[pair][0]:
+                        best[pair] = (local + beyond, thread)
+                        changed = True
+        self._costs.update(best)
+        return self._costs[key]
+
+
+def _bits(bits: int) -> list[int]:
+    found = []
+    while bits:
+        low = bits & -bits
+        found.append(low.bit_length() - 1)
+        bits ^= low
+    return found

@@ -1,0 +1,134 @@
+"""From the one form of grammars to numbered nodes: names resolved, free text and bounds made plain, direct recursion
+made loops where that is the same language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..errors import BudgetError
+from .ir import Capture, Chars, Choice, Free, Grammar, JsonSchema, Node, Reference, Regex, Repeat, Sequence, Text, Token
+from .nodes import ALT, CALL, SEQ, Pool
+from .triggers import free_text
+
+MAX_DEPTH: Final = 300
+START: Final = 0
+"""The rule that stands for a whole text; no rule refers to it."""
+
+
+@dataclass
+class Lowered:
+    """A grammar of numbered rules; rule START is the whole text.
+
+    bodies   the node of each rule, `names` its name
+    schemas  the embedded schemas, by number
+    captures names of captured parts, for the report
+    """
+
+    pool: Pool = field(default_factory=Pool)
+    bodies: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    schemas: list[JsonSchema] = field(default_factory=list)
+
+
+def lowered(grammar: Grammar, token_ids: Mapping[str, int]) -> Lowered:
+    """The grammar as nodes. `token_ids`: ids of special tokens by name.
+
+    References must be defined (`checks.check`). Raises BudgetError where the grammar nests too deep.
+    """
+    result = Lowered()
+    lowering = _Lowering(result, {name: i + 1 for i, name in enumerate(grammar.rules)}, token_ids)
+    result.names = ["", *grammar.rules]
+    result.bodies = [result.pool.call(lowering.numbers[grammar.start])]
+    for number, body in enumerate(grammar.rules.values(), 1):
+        result.bodies.append(without_direct_recursion(result.pool, number, lowering.node(body, 0)))
+    return result
+
+
+class _Lowering:
+    def __init__(self, result: Lowered, numbers: Mapping[str, int], token_ids: Mapping[str, int]) -> None:
+        self.numbers = numbers
+        self._result = result
+        self._pool = result.pool
+        self._token_ids = token_ids
+
+    def node(self, node: Node, depth: int) -> int:
+        if depth > MAX_DEPTH:
+            raise BudgetError(f"the grammar nests deeper than {MAX_DEPTH} levels", remedy="give inner parts rules")
+        depth += 1
+        pool = self._pool
+        match node:
+            case Text(text):
+                return pool.text(text)
+            case Chars(chars):
+                return pool.chars(chars)
+            case Regex(language):
+                return self._regex(language)
+            case Sequence(items):
+                return pool.seq([self.node(item, depth) for item in items])
+            case Choice(alternatives):
+                return pool.alt([self.node(item, depth) for item in alternatives])
+            case Repeat(item, low, high):
+                return pool.rep(self.node(item, depth), low, high)
+            case Reference(name):
+                return pool.call(self.numbers[name])
+            case Capture(_, item):
+                return self.node(item, depth)
+            case JsonSchema():
+                self._result.schemas.append(node)
+                return pool.json(len(self._result.schemas) - 1)
+            case Token(ids, names, negated):
+                return pool.token(ids | {self._token_ids[name] for name in names}, negated)
+            case Free():
+                contents = [self.node(tag.content, depth) for tag in node.tags]
+                return free_text(pool, node, contents)
+            case _:
+                raise TypeError(f"{type(node).__name__} is not lowered yet: call terminals.lower first")
+
+    def _regex(self, language: Any) -> int:
+        pool = self._pool
+        normal = language.normal()
+        chars = getattr(normal.dfa, "chars", None)
+        if chars is not None:  # any text over a set: its bounds are counted
+            return pool.rep(pool.chars(chars), normal.low, normal.high)
+        dfa = language.unbounded().dfa
+        return pool.dfa(dfa, dfa.start)
+
+
+def without_direct_recursion(pool: Pool, rule: int, body: int) -> int:
+    """The body of a rule without the rule at the ends of its alternatives.
+
+    With D the beginnings of `D X`, B all other alternatives, M the middles of `X M X` and E the ends of `X E`,
+
+        X = D X | B | X M X | X E    is    D* B (M D* B | E)*
+
+    since a text of X is a `D* B` to which others were attached. Ambiguity of this kind costs nothing afterwards.
+    """
+    own = pool.call(rule)
+    begins: list[int] = []
+    middles: list[int] = []
+    ends: list[int] = []
+    others: list[int] = []
+    for alternative in pool[body][1] if pool[body][0] == ALT else (body,):
+        items = pool[alternative][1] if pool[alternative][0] == SEQ else (alternative,)
+        if items == (own,):
+            continue
+        if items[0] == own:
+            if items[-1] == own:
+                middles.append(pool.seq(items[1:-1]))
+            else:
+                ends.append(pool.seq(items[1:]))
+        elif items[-1] == own:
+            begins.append(pool.seq(items[:-1]))
+        else:
+            others.append(alternative)
+    if len(others) == len(pool[body][1] if pool[body][0] == ALT else (body,)):
+        return body
+    single = pool.seq((pool.star(pool.alt(begins)) if begins else pool.empty, pool.alt(others)))
+    more = ends + [pool.seq((middle, single)) for middle in middles]
+    return pool.seq((single, pool.star(pool.alt(more)))) if more else single
+
+
+__all__ = ["CALL", "START", "Lowered", "lowered", "without_direct_recursion"]

@@ -1,0 +1,313 @@
+"""Sets of local states as rows of the tables: where no rule begins or ends, a grammar is a table walk.
+
+A row is a set of (state, place of its context in the frame). Reading a character leads to another set. If rules begin
+or end there (an *event*), the row's value is a label, and the frame says what follows. Where the bytes that go on
+without the event are none of those that can come after it, the event waits for the next byte: the row goes on, and
+accepts with the label, as numbers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from ..automaton.codes import (
+    BYTE_CLASSES,
+    COUNT,
+    FIRST_LABEL,
+    HIGH_BYTES,
+    NEVER_LOOPS,
+    VALUE_END,
+)
+from ..automaton.tables import Int32s, Tables
+from ..automaton.text import Bytes, Suffixes, utf8_ranges
+from ..regular import ALL, CharSet, partition
+from .analysis import JSON_FIRST, TOKEN_BYTE, Analysis, first_bytes
+from .cells import Cells, Info
+from .lower import START
+
+States = frozenset[tuple[int, int]]
+"""(state, place of its context in the frame's tuple)."""
+
+_SPARSE_UP_TO: Final = 12
+_WIDE_FROM: Final = 48
+
+
+class Rows:
+    """The rows of one grammar."""
+
+    def __init__(self, tables: Tables, cells: Cells, analysis: Analysis) -> None:
+        self._tables = tables
+        self._cells = cells
+        self._analysis = analysis
+        self._rows: dict[tuple[States, bool, bool], int] = {}
+        self._content: dict[int, tuple[States, bool, bool]] = {}
+        self._counting: dict[tuple[CharSet, int], int] = {}
+        self._labels: dict[States, int] = {}
+        self._meanings: list[States] = []
+        self._values: dict[States, int] = {}
+        self._inside: dict[Suffixes, int] = {}
+        self._suffixes: dict[int, Suffixes] = {}
+        self._next: dict[int, int] = {}
+
+    def live(self, states: States, ended: bool) -> int:
+        """The row where all events have happened; `ended`: the text may end here."""
+        return self._row(states, ended, False)
+
+    def counting(self, chars: CharSet, after: int) -> int:
+        """The row that counts characters of a set until something else comes, which `after` reads.
+
+        The context of `after` is the frame's only one.
+        """
+        key = (chars, after)
+        row = self._counting.get(key)
+        if row is None:
+            states: States = frozenset(((after, 0),))
+            row = self._counting[key] = self._tables.dense()
+            self._content[row] = (states, False, True)
+            self._tables.accept[row] = self.label(states) + 1
+            values = self._tables.rows[row]
+            blocks = [(chars, row)]
+            self._fill(values, blocks)
+            np.bitwise_or(values, COUNT, out=values, where=values > 0)
+            self._note_loops(row, values, blocks, counted=True)
+        return row
+
+    def states(self, row: int) -> tuple[States, bool, bool] | None:
+        """(states, ended, whether events are waiting) of a row; None for rows inside characters."""
+        return self._content.get(row)
+
+    def inside(self, row: int) -> Suffixes | None:
+        """What may follow in a row inside a character, and the value that each spelling leads to."""
+        return self._suffixes.get(row)
+
+    def meaning(self, label: int) -> States:
+        """The states that a label stands for."""
+        return self._meanings[label - FIRST_LABEL]
+
+    def label(self, states: States) -> int:
+        """The label of states to which events happen."""
+        found = self._labels.get(states)
+        if found is None:
+            found = self._labels[states] = FIRST_LABEL + len(self._meanings)
+            self._meanings.append(states)
+        return found
+
+    @property
+    def label_count(self) -> int:
+        """Labels in use, those of the tables' own among them."""
+        return FIRST_LABEL + len(self._meanings)
+
+    def next_bytes(self, state: int) -> int:
+        """Bytes that may be read next from a state, by itself or after events, as bits; more than there are at worst."""
+        found = self._next.get(state)
+        if found is None:
+            info = self._cells.info(state)
+            found = self._next[state] = self._read_bytes(info) | self._event_bytes(info)
+        return found
+
+    def bytes_of(self, chars: CharSet) -> int:
+        """The bytes that characters of a set begin with, as bits."""
+        return first_bytes(chars)
+
+    # ---- parts
+
+    def _row(self, states: States, ended: bool, waiting: bool) -> int:
+        key = (states, ended, waiting)
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = self._tables.lazy(self._build)
+            self._content[row] = key
+            if waiting:
+                self._tables.accept[row] = self.label(states) + 1
+            elif ended:
+                self._tables.accept[row] = VALUE_END + 1
+        return row
+
+    def _read_bytes(self, info: Info) -> int:
+        bits = 1 << TOKEN_BYTE if info.tokens else 0
+        for chars, _ in info.edges:
+            bits |= first_bytes(chars)
+        return bits
+
+    def _event_bytes(self, info: Info) -> int:
+        bits = JSON_FIRST if info.schemas else 0
+        for rule, _ in info.calls:
+            bits |= self._analysis.first_of(rule)
+        if info.final > START:
+            bits |= self._analysis.follow[info.final]
+        return bits
+
+    def _value(self, states: States) -> int:
+        """What a character that leads to these states has for a value in its row."""
+        value = self._values.get(states)
+        if value is None:
+            value = self._values[states] = self._new_value(states)
+        return value
+
+    def _new_value(self, states: States) -> int:
+        infos = [self._cells.info(state) for state, _ in states]
+        if not any(info.final >= 0 or info.calls or info.schemas for info in infos):
+            only = next(iter(states))[0]
+            if len(states) == 1 and self._cells.counted(only) is not None:
+                return -(self.label(states) + 1)
+            return self._row(states, False, False)
+        read = after = 0
+        for info in infos:
+            read |= self._read_bytes(info)
+            after |= self._event_bytes(info)
+        if read and not read & after:
+            return self._row(states, False, True)
+        return -(self.label(states) + 1)
+
+    def _build(self, row: int) -> None:
+        states = self._content[row][0]
+        edges: dict[CharSet, set[tuple[int, int]]] = {}
+        tokens: list[tuple[frozenset[int], bool, tuple[int, int]]] = []
+        for state, place in states:
+            info = self._cells.info(state)
+            for chars, target in info.edges:
+                edges.setdefault(chars, set()).add((target, place))
+            tokens += [(ids, negated, (target, place)) for (ids, negated), target in info.tokens]
+        blocks = [(chars, self._value(targets)) for chars, targets in _split(edges)]
+        values = np.zeros(256, np.int32)
+        self._fill(values, blocks)
+        if tokens:
+            values[TOKEN_BYTE] = self._token_rows(tokens)
+        used = values.nonzero()[0]
+        if len(used) <= _SPARSE_UP_TO:
+            self._tables.set_sparse(row, 0, zip(used.tolist(), values[used].tolist(), strict=True))
+        else:
+            self._tables.rows[row] = values
+        self._note_loops(row, values, blocks, counted=False)
+
+    def _fill(self, values: Int32s, blocks: list[tuple[CharSet, int]]) -> None:
+        """Writes what characters lead to."""
+        longer: list[tuple[Bytes, int]] = []
+        for chars, value in blocks:
+            ascii_ = chars.ascii
+            if ascii_:
+                bits = np.unpackbits(np.frombuffer(ascii_.to_bytes(16, "little"), np.uint8), bitorder="little")
+                values[:128][bits != 0] = value
+            for first, last in chars.wide:
+                longer += ((spelled, value) for spelled in utf8_ranges(first, last))
+        self._spell(values, longer)
+
+    def _spell(self, values: Int32s, suffixes: Iterable[tuple[Bytes, int]]) -> None:
+        longer: dict[int, list[tuple[Bytes, int]]] = {}
+        for ((first, last), *rest), value in suffixes:
+            if rest:
+                for byte in range(first, last + 1):
+                    longer.setdefault(byte, []).append((tuple(rest), value))
+            else:
+                values[first : last + 1] = value
+        for byte, after in longer.items():
+            values[byte] = self._inner(tuple(after))
+
+    def _inner(self, suffixes: Suffixes) -> int:
+        row = self._inside.get(suffixes)
+        if row is None:
+            row = self._inside[suffixes] = self._tables.dense()
+            self._suffixes[row] = suffixes
+            self._spell(self._tables.rows[row], suffixes)
+        return row
+
+    def _note_loops(self, row: int, values: Int32s, blocks: list[tuple[CharSet, int]], *, counted: bool) -> None:
+        """Tells which characters lead back to the row, so that whole parts of a vocabulary are passed over at once."""
+        own = next((chars for chars, value in blocks if value == row), None)
+        if own is None:
+            return
+        classes = 0
+        for byte in range(128):
+            if own.ascii >> byte & 1 and BYTE_CLASSES[byte] != NEVER_LOOPS:
+                classes |= 1 << BYTE_CLASSES[byte]
+        everything = own.wide == ALL.wide
+        if everything:
+            classes |= 1 << HIGH_BYTES
+        if not classes:
+            return
+        tables = self._tables
+        tables.set_loops(row, classes, counted=counted)
+        if everything:
+            waiting = np.unique(values[0xC2:0xF5]).tolist()
+            seen: set[int] = set()
+            while waiting:
+                inner = waiting.pop() & ~COUNT
+                if inner not in self._suffixes or inner in seen:
+                    continue
+                seen.add(inner)
+                tables.loops[inner] = tables.loops[row]
+                waiting += np.unique(tables.rows[inner][0x80:0xC0]).tolist()
+        if own.ascii.bit_count() >= _WIDE_FROM:
+            tables.wide[row] = row
+
+    def _token_rows(self, tokens: list[tuple[frozenset[int], bool, tuple[int, int]]]) -> int:
+        """The row after TOKEN_BYTE: three bytes spell a token's id (see `tokencodes`)."""
+        tables = self._tables
+        named = frozenset[int]().union(*(ids for ids, _, _ in tokens))
+        others = frozenset(target for _, negated, target in tokens if negated)
+        rows: dict[bytes, int] = {}
+
+        def row(prefix: bytes) -> int:
+            """The row of ids that begin so; b"" and others' rows hold what all ids that are not named lead to."""
+            found = rows.get(prefix)
+            if found is None:
+                found = rows[prefix] = tables.dense()
+            return found
+
+        value = self._value(others) if others else 0
+        usual = [0, 0, 0]
+        if others:
+            for depth in (2, 1, 0):
+                usual[depth] = tables.dense()
+                tables.rows[usual[depth]] = value if depth == 2 else usual[depth + 1]
+        if not named:
+            return usual[0]
+        for number in named:
+            spelled = number.to_bytes(3, "big")
+            for depth in range(3):
+                if spelled[:depth] not in rows:
+                    tables.rows[row(spelled[:depth])] = (value if depth == 2 else usual[depth + 1]) if others else 0
+        for number in named:
+            spelled = number.to_bytes(3, "big")
+            targets = frozenset(target for ids, negated, target in tokens if (number in ids) != negated)
+            tables.rows[rows[spelled[:2]], spelled[2]] = self._value(targets) if targets else 0
+            tables.rows[rows[spelled[:1]], spelled[1]] = rows[spelled[:2]]
+            tables.rows[rows[b""], spelled[0]] = rows[spelled[:1]]
+        return rows[b""]
+
+
+def _split(edges: dict[CharSet, set[tuple[int, int]]]) -> list[tuple[CharSet, States]]:
+    """Disjoint classes of characters with all targets of each."""
+    if len(edges) == 1:
+        return [(chars, frozenset(targets)) for chars, targets in edges.items()]
+    single: dict[int, set[tuple[int, int]]] = {}
+    several: dict[CharSet, set[tuple[int, int]]] = {}
+    alone = 0
+    for chars, targets in edges.items():
+        if not chars.wide and chars.ascii & chars.ascii - 1 == 0:
+            single[chars.ascii] = targets
+            alone |= chars.ascii
+        else:
+            several[chars] = targets
+    merged: dict[States, list[CharSet]] = {}
+    taken = CharSet.of(*((code, code) for code in _codes(alone))) if alone else None
+    for block in partition(several):
+        rest = block - taken if taken is not None else block
+        if rest:
+            targets = frozenset().union(*(found for chars, found in several.items() if chars & block))
+            merged.setdefault(targets, []).append(rest)
+    for bit, targets in single.items():
+        chars = CharSet.char(bit.bit_length() - 1)
+        every = targets.union(*(found for wide, found in several.items() if wide.ascii & bit))
+        merged.setdefault(frozenset(every), []).append(chars)
+    return [
+        (blocks[0] if len(blocks) == 1 else CharSet.of(*(pair for block in blocks for pair in block.ranges())), targets)
+        for targets, blocks in merged.items()
+    ]
+
+
+def _codes(bits: int) -> list[int]:
+    return [code for code in range(128) if bits >> code & 1]
