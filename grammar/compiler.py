@@ -6,7 +6,6 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,19 +18,14 @@ from .pause import COLLECTOR
 from .pipeline import Arena, JsonOptions, Registry, WhitespaceMode
 from .regular import whole_pattern, words
 from .sampling import sample
-from .schema import Report, Schema
+from .schema import Content, Report, Schema
 from .tokens import Matcher, TokenLevel, Vocabulary
 from .tokens.matcher import MaskRow
 
 ARENA_BYTES: Final = 128 << 20
 MASK_BYTES: Final = 64 << 20
 CACHED_GRAMMARS: Final = 1024
-KEY_NODES: Final = 100_000
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 _ANY_OBJECT: Final = {"type": "object"}
-_NAMING: Final = frozenset(
-    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependentRequired", "dependencies"}
-)
 
 
 class CompiledGrammar:
@@ -122,7 +116,7 @@ class GrammarCompiler:
         space = whitespace if isinstance(whitespace, Whitespace) else Whitespace(whitespace)
         options = JsonOptions(order, space, spelling, formats, dialect, max_digits)
         # What a registry holds is not looked at, so what depends on one is not kept.
-        content = _content_key(schema) if registry is None else None
+        content = None if registry is not None else schema if isinstance(schema, str) else Content.of(schema)
         key = None if content is None else ("json_schema", content, options)
 
         def build(arena: Arena) -> CompiledGrammar:
@@ -223,47 +217,9 @@ class GrammarCompiler:
         return grammar
 
 
-def _content_key(schema: Any) -> str | None:
-    """The schema as text, equal for schemas that read alike; None if it is no plain JSON, or too large to be worth it.
-
-    The order of keys counts in `properties`, since it shapes the output, and nowhere else.
-    """
-    if isinstance(schema, str):
-        return schema
-    try:
-        return _ENCODER.encode(_sorted(schema, False, False, [KEY_NODES]))
-    except (RecursionError, TypeError, ValueError):  # too deep; no JSON, or a number that no float is; it holds itself
-        return None
-
-
-def _sorted(node: Any, named: bool, ordered: bool, left: list[int]) -> Any:
-    """`node` with its keys in order. `named`: they are names that the schema gives; `ordered`: their order counts."""
-    if isinstance(node, dict):
-        _spend(left, len(node))
-        if named:
-            return {name: _sorted(node[name], False, False, left) for name in (node if ordered else sorted(node))}
-        return {key: _sorted(node[key], key in _NAMING, key == "properties", left) for key in sorted(node)}
-    if isinstance(node, list):
-        _spend(left, len(node))
-        return [_sorted(item, False, False, left) for item in node]
-    if isinstance(node, Decimal):
-        nearest = float(node)
-        if Decimal(repr(nearest)) != node:
-            raise ValueError(node)
-        return nearest
-    return node
-
-
-def _spend(left: list[int], count: int) -> None:
-    """A few shared objects can spell out a tree of millions."""
-    left[0] -= count
-    if left[0] < 0:
-        raise ValueError("too large for a key")
-
-
 def _line(key: tuple[object, ...]) -> str | None:
     kind, source, *rest = key
-    record: dict[str, Any] = {"kind": kind, "source": source}
+    record: dict[str, Any] = {"kind": kind, "source": source.json() if isinstance(source, Content) else source}
     if rest:
         options = rest[0]
         assert isinstance(options, JsonOptions)

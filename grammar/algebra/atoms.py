@@ -6,6 +6,8 @@ of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..regular import ANY
 from ..schema.expr import (
     AnyOf,
@@ -61,6 +63,25 @@ class Atoms:
         if found is None:
             found = self._any_consts[values] = AnyOf(tuple(self.const_node(value) for value in values))
         return found
+
+    def plain_object(self, literals: Sequence[Literal]) -> ObjectClause | None:
+        """The one clause, without annotations, of literals that only say type, properties and required keys."""
+        each: list[Each] = []
+        some: list[Some] = []
+        for expr, sign in literals:
+            kind = type(expr)
+            if not sign:
+                return None
+            if kind is EachProperty:
+                assert isinstance(expr, EachProperty)
+                keys = expr.keys
+                each.append(Each((keys,), ((expr.then, True),), not keys.negated and not keys.patterns))
+            elif kind is Required:
+                assert isinstance(expr, Required)
+                some.append(Some((Keys((expr.name,)),)))
+            elif kind is not Types:
+                return None
+        return ObjectClause(tuple(each), tuple(some))
 
     def object(self, expr: Expr, sign: bool) -> tuple[ObjectClause, ...] | None:
         """Clauses of one literal among objects."""

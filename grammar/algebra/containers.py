@@ -62,6 +62,8 @@ class Containers:
         return self._objects.get((goal, mode), lambda: self._fold_objects(goal, mode))
 
     def _fold_objects(self, goal: Goal, mode: Mode) -> tuple[ObjectClause, ...]:
+        if mode is Mode.PLAIN and (clause := self._atoms.plain_object(goal.literals)) is not None:
+            return (clause,)  # nearly always, and the fold would come to the same
         fold = _Fold(
             self._goals,
             mode,

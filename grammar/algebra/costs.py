@@ -17,9 +17,11 @@ from .clauses import ArrayClause, ObjectClause
 from .cycles import Fixpoint
 from .goals import Goal, Goals
 from .objects import ObjectView, Progress, bits
+from .obvious import shortest
 from .scalars import Numbers, Strings
 
 FAR = 1 << 30
+FEW = 32
 TOO_MANY = 20_000  # items that must come: no text so long is written
 
 
@@ -56,7 +58,7 @@ class Costs:
 
     def value(self, goal: Goal) -> int:
         """The length of a shortest value of `goal`; FAR if there is none."""
-        return self._memo.get(goal, lambda: self._value(goal))
+        return shortest(goal) or self._memo.get(goal, lambda: self._value(goal))
 
     def object(self, view: ObjectView, progress: Progress) -> int:
         """The length of a shortest way to finish an object from here, its brace included."""
@@ -121,16 +123,15 @@ class Costs:
         return total
 
     def _required(self, view: ObjectView, pending: int) -> int:
-        """The sum over keys that must come; that of most of them is known from the property before."""
+        """The sum over keys that must come; where there are many, that of most is known from the property before."""
+        if pending.bit_count() <= FEW:
+            return sum([self._member(view, symbol) for symbol in bits(pending)])
 
         def total(left: int) -> int:
             if not left:
                 return 0
             first = (left & -left).bit_length() - 1
-            rest = left & left - 1
-            return self._memo.get(
-                (view, left), lambda: 4 + view.key_length(first) + self.value(view.goal(first)) + total(rest)
-            )
+            return self._memo.get((view, left), lambda: self._member(view, first) + total(left & left - 1))
 
         if (view, pending) not in self._memo:
             left = 0
@@ -138,6 +139,9 @@ class Costs:
                 left |= 1 << symbol
                 total(left)
         return total(pending)
+
+    def _member(self, view: ObjectView, symbol: int) -> int:
+        return 4 + view.key_length(symbol) + self.value(view.goal(symbol))
 
     def _array(self, view: ArrayView, progress: ArrayProgress, seen: Seen) -> int:
         if view.still(progress) > TOO_MANY:

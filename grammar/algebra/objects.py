@@ -98,11 +98,9 @@ class ObjectView:
         """What the value of a property with this key must satisfy."""
         found = self._symbol_goals.get(symbol)
         if found is None:
-            literals = list(self._by_symbol.get(symbol, ()))
-            for mask, more in self._general:
-                if mask >> symbol & 1:
-                    literals.extend(more)
-            found = self._symbol_goals[symbol] = self._goals.of(literals)
+            literals = self._by_symbol.get(symbol, [])
+            more = [literal for mask, general in self._general if mask >> symbol & 1 for literal in general]
+            found = self._symbol_goals[symbol] = self._goals.of([*literals, *more] if more else literals)
         return found
 
     @property

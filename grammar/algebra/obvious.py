@@ -25,6 +25,9 @@ from ..schema.expr import (
 )
 from .goals import Goal
 
+_BRACKETED: frozenset[JsonType] = frozenset(("string", "array", "object"))
+_NONE: frozenset[JsonType] = frozenset()
+
 
 def _has_zero(expr: NumberRange) -> bool:
     low, high = expr.low, expr.high
@@ -49,14 +52,31 @@ _HOLDS: Mapping[type, tuple[JsonType, Callable[[Any], bool]]] = {
 
 def obvious(goal: Goal) -> bool:
     """True only if some value satisfies the goal, one that is seen without looking inside; False says nothing."""
+    return bool(_plain(goal))
+
+
+def shortest(goal: Goal) -> int:
+    """The length of a shortest value of the goal where a plain one is it; 0 says nothing."""
+    plain = _plain(goal)
+    if "number" in plain:
+        return 1
+    if not plain or "number" in goal.types:
+        return 0
+    if not _BRACKETED.isdisjoint(plain):
+        return 2
+    return 4 if _BRACKETED.isdisjoint(goal.types) else 0
+
+
+def _plain(goal: Goal) -> frozenset[JsonType]:
+    """The types whose plain value satisfies the goal; none also if that is not plain to see."""
     types = goal.types
     for expr, sign in goal.literals:
         if type(expr) is Types:
             continue
         holds = _HOLDS.get(type(expr))
         if holds is None or not sign:
-            return False
+            return _NONE
         kind, test = holds
         if kind in types and not test(expr):
             types = types - {kind}
-    return bool(types)
+    return types

@@ -188,7 +188,7 @@ class Builder:
         self._positions: dict[tuple[tuple[int, int], ...], Position] = {}
         self._shapes: dict[tuple[tuple[object, int], ...], Shape] = {}
         self._array_views: dict[object, ArrayView] = {}
-        self._object_views: dict[object, ObjectView] = {}
+        self._object_views: dict[ObjectClause, ObjectView] = {}
         self._numbers: dict[NumberSpec, Dfa] = {}
         self.items: dict[Hashable, Any] = {}  # what follows in arrays, by alternatives (see `arrays`)
         self.costs = Costs(algebra, self)
@@ -205,12 +205,14 @@ class Builder:
 
     def shape(self, parts: tuple[tuple[Goal, int], ...]) -> Shape:
         """The shape of the object alternatives of a position."""
+        found_clauses = [(clause, tags) for goal, tags in parts for clause in self.algebra.objects(goal)]
         clauses: dict[object, ObjectClause] = {}
         tags_of: dict[object, int] = {}
-        for goal, tags in parts:
-            for clause in self.algebra.objects(goal):
-                clauses[clause.identity] = clause
-                tags_of[clause.identity] = tags_of.get(clause.identity, 0) | tags
+        for clause, tags in found_clauses:
+            # One clause by itself is known by what made it, several are compared by content.
+            same = clause.identity if len(found_clauses) > 1 else clause
+            clauses[same] = clause
+            tags_of[same] = tags_of.get(same, 0) | tags
         key = tuple(tags_of.items())
         found = self._shapes.get(key)
         if found is None:
@@ -218,18 +220,17 @@ class Builder:
             ordered = self.options.order == "schema"
             views = tuple(ObjectView(clause, symbols, self.algebra, ordered) for clause in clauses.values())
             if len(views) == 1:  # it is the view of its clause by itself, too
-                self._object_views.setdefault(next(iter(clauses)), views[0])
+                self._object_views.setdefault(next(iter(clauses.values())), views[0])
             alive = tuple((i, tags) for i, tags in enumerate(tags_of.values()) if views[i].satisfiable())
             found = self._shapes[key] = Shape(len(self._shapes), symbols, views, alive)
         return found
 
     def object_view(self, clause: ObjectClause) -> ObjectView:
         """The view of an object clause by itself."""
-        found = self._object_views.get(clause.identity)
+        found = self._object_views.get(clause)
         if found is None:
             ordered = self.options.order == "schema"
-            view = ObjectView(clause, alphabet([clause]), self.algebra, ordered)
-            found = self._object_views[clause.identity] = view
+            found = self._object_views[clause] = ObjectView(clause, alphabet([clause]), self.algebra, ordered)
         return found
 
     def array_view(self, clause: ArrayClause) -> ArrayView:

@@ -9,7 +9,7 @@ import numpy as np
 from ..regular.charset import ALL, CharSet
 from ..regular.dfa import Dfa
 from .charrows import CharRows, Marks
-from .codes import FIRST_LABEL, OTHER_KEY, REACH, ROW_MASK
+from .codes import FIRST_LABEL, MAX_LABELS_NARROW, OTHER_KEY, REACH, ROW_MASK
 from .keyclasses import KeyClasses
 from .keyreach import KeyReach
 from .tables import Int32s, Tables
@@ -24,6 +24,7 @@ class KeyBodies:
         self.chars = chars
         self.spacing = spacing
         self._free = 0
+        self._colons: list[int] | None = None
         self._flagged: dict[tuple[int, int], int] = {}
         self._classes: dict[tuple[tuple[Dfa, ...], bool], KeyClasses] = {}
         self._bodies: dict[tuple[KeyClasses, int], KeyBody] = {}
@@ -73,6 +74,19 @@ class KeyBodies:
             tables.reach[known], tables.wide[known] = tables.reach[row], tables.wide[row]
             self._flagged[row, flag] = known
         return known
+
+    def closing(self, labels: Sequence[int], reach: KeyReach) -> list[int]:
+        """The values of the quotes that end names; `labels` are theirs, less FIRST_LABEL."""
+        if not reach.words:  # a reach of one word means the same in every lexeme, so the rows are the same, too
+            if self._colons is None:
+                narrow = range(MAX_LABELS_NARROW)
+                rows = self.colons([FIRST_LABEL + i for i in narrow], [1 << i for i in narrow])
+                self._colons = [int(row) | REACH for row in rows]
+            colons = self._colons
+            return [colons[label] for label in labels]
+        rows = self.colons([FIRST_LABEL + label for label in labels], reach.singles(labels))
+        values: list[int] = (rows | reach.flag).tolist()
+        return values
 
     def colons(self, labels: Sequence[int], reaches: Sequence[int]) -> Int32s:
         """Rows between a key's closing quote and its label: white space, the colon, the space of the spaced modes."""

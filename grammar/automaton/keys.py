@@ -11,7 +11,7 @@ from .keytext import KeyText, KeyTexts
 from .specs import KeyLexeme, KeySpec
 from .spelling import QUOTE
 from .tables import Tables
-from .whitespace import COMMA, Spacing
+from .whitespace import COMMA, RunTemplate, Spacing
 
 _CLOSE = (0x7D, -(OBJECT_CLOSE + 1))
 
@@ -23,6 +23,9 @@ class Keys:
         self.tables = tables
         self.spacing = spacing
         self.texts = KeyTexts(KeyBodies(tables, chars, spacing))
+        key, close, comma = (QUOTE, 0), (_CLOSE[0], 1), (COMMA, 2)
+        edges = [[key], [key, close], [key], [comma, close], [comma]]
+        self._block = RunTemplate(tables, spacing.longest, edges)
         self._lexemes: dict[tuple[KeyText, int], KeyLexeme] = {}
 
     def lexeme(self, spec: KeySpec) -> KeyLexeme:
@@ -59,13 +62,16 @@ class Keys:
         flag = text.reach.flag_of(reach)
         key = (QUOTE, text.root | flag)
         if spacing.mode in ("bounded", "compact"):
-            after = spacing.runs([key])
-            tables.reach[after] = reach
-            comma = (COMMA, after | flag)
-        else:
-            between = line or b" "
-            key = spacing.edge(line + b'"', key[1], flag, reach)
-            comma = spacing.edge(b"," + between + b'"', text.root | flag, flag, reach)
+            # In order: the row after a comma, `first`, `first_open`, `next`, `next_open`.
+            block = self._block
+            start = tables.sparse(block.rows)
+            tables.reach[start] = reach
+            block.write(start, [key[1], _CLOSE[1], start | flag])
+            run = spacing.longest + 1
+            return start + run, start + 2 * run, start + 3 * run, start + 4 * run
+        between = line or b" "
+        key = spacing.edge(line + b'"', key[1], flag, reach)
+        comma = spacing.edge(b"," + between + b'"', text.root | flag, flag, reach)
         edges = [[key, _CLOSE], [key, key], [comma, close], [comma, comma]]
         first, first_open, following, following_open = spacing.run_block(np.array(edges, np.int32)).tolist()
         return first, first_open, following, following_open

@@ -10,13 +10,13 @@ import numpy as np
 from ..regular.charset import CharSet
 from ..regular.dfa import Dfa
 from .charrows import Marks
-from .codes import FIRST_LABEL, ROW_MASK
+from .codes import DENSE, EDGE_SHIFT, ROW_MASK
 from .keybodies import KeyBodies, KeyBody
 from .keyclasses import KeyClasses
 from .keyreach import KeyReach
 from .spelling import QUOTE
 from .trie import Base, Tree, WordRows, grow, over, spellings
-from .trieshape import trie_shape
+from .trieshape import is_plain, trie_shape
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -100,13 +100,16 @@ class _Names:
         if not self._words:
             return 0
         states = self._states()
-        closing = texts.bodies.colons([FIRST_LABEL + label for label in self._labels], reach.singles(self._labels))
-        reaches = self._reaches() if states is None else [reach.value(mask) for mask in self._masks(states)]
+        closing = texts.bodies.closing(self._labels, reach)
+        if states is not None:
+            reaches = [reach.value(mask) for mask in self._masks(states)]
+        else:
+            reaches = self._wide_reaches() if reach.words else self._reaches()
         rows = WordRows(
             texts.tables,
             texts.spelling,
             self._words,
-            (closing | reach.flag).tolist(),
+            closing,
             self._base(states),
             Marks(reach.flag, reach.flag, reach.union),
             shape,
@@ -152,6 +155,18 @@ class _Names:
 
     def _reaches(self) -> list[int]:
         """For each node the reach: the labels of the names below it, and always that of other keys, if any may come."""
+        shape = self._shape
+        free = self._reach.value(1) if self._classes.signatures else 0
+        reaches = [free]
+        for label, count, path in zip(self._labels, shape.lengths, shape.paths, strict=True):
+            own = 1 << label
+            for node in path:
+                reaches[node] |= own
+            reaches += [own | free] * count
+        return reaches
+
+    def _wide_reaches(self) -> list[int]:
+        """The same where a reach is more than a word: those of names alone are written in bulk."""
         reach, shape = self._reach, self._shape
         free = 1 if self._classes.signatures else 0
         own = reach.singles(self._labels, free)
@@ -208,6 +223,9 @@ class _Without:
 
     def root(self) -> int:
         """The copy of the root."""
+        name = self._name
+        if self._texts.spelling == "natural" and not self._text.patterned and is_plain(name):
+            return self._plain_root()
         # From the end of the name to its beginning, since a row needs those after it and names may be thousands long.
         reached = [{self._text.root}]
         for char in self._name:
@@ -225,6 +243,37 @@ class _Without:
             for row in reached[position]:
                 self.row(position, row)
         return self.row(0, self._text.root)
+
+    def _plain_root(self) -> int:
+        """The same where each character is one byte: one row after the other, most of them the body of other keys."""
+        tables, reach = self._tables, self._text.reach
+        path = [self._text.root]
+        for char in self._name:
+            path.append(tables.value(path[-1], ord(char)) & ROW_MASK)
+        count, body = len(path), path[-1]
+        dense = tables.form[body, 0] == DENSE  # it is so unless the name begins one that was declared or used
+        alike = next(i for i, row in enumerate(path) if row == body) if dense else count
+        first = tables.sparse(count)
+        reaches = tables.reach[path]
+        tables.reach[first : first + count], tables.wide[first : first + count] = reaches, tables.wide[path]
+        if dense:
+            own = count - alike
+            offset = tables.add_edges(own)
+            edges = slice(offset, offset + own - 1)
+            tables.edge_byte[edges] = np.frombuffer(self._name[alike:].encode(), np.uint8)
+            after = np.arange(first + alike + 1, first + count, dtype=np.int32)
+            tables.edge_next[edges] = after | reach.flag_of(int(reaches[-1]))
+            tables.put_edge(offset + own - 1, QUOTE, 0)
+            form = tables.form[first + alike : first + count]
+            form[:, 0] = body + 1
+            form[:, 1] = np.arange(offset, offset + own, dtype=np.int32) << EDGE_SHIFT | 1
+        else:
+            alike -= 1
+            over(tables, first + alike, body, [(QUOTE, 0)])
+        for i in range(alike - 1, -1, -1):
+            value = first + i + 1 | reach.flag_of(int(reaches[i + 1]))
+            over(tables, first + i, path[i], [(ord(self._name[i]), value)])
+        return first
 
     def row(self, position: int, row: int) -> int:
         """The copy of `row`, in which `position` characters of the name were read."""

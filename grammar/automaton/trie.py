@@ -88,21 +88,28 @@ class WordRows:
 
     def _lay_out_plain(self) -> None:
         """`_lay_out` where every character has one spelling, of one byte: nearly always, and in a third of the time."""
-        shape, tables = self.shape, self.tables
+        shape, tables, first, flag = self.shape, self.tables, self.first, self.marks.first
         size = shape.size
         offset = tables.add_edges(size)
         stop = offset + size
         tables.edge_byte[offset : stop - 1] = shape.char[1:]
-        after = np.arange(self.first + 1, self.first + size + 1, dtype=np.int32)
-        np.bitwise_or(after, self.marks.first, out=tables.edge_next[offset:stop])
-        form = tables.form[self.first : self.first + size]
+        numbers = np.arange(size, dtype=np.int32)
+        np.add(numbers, first + 1 | flag, out=tables.edge_next[offset:stop])
+        form = tables.form[first : first + size]
         form[:, 0] = self.base.row + 1
-        form[:, 1] = np.arange(offset << EDGE_SHIFT | 1, stop << EDGE_SHIFT | 1, 1 << EDGE_SHIFT)
-        for node, closing in self._closing.items():
-            if node not in shape.branches:
+        np.add(numbers << EDGE_SHIFT, offset << EDGE_SHIFT | 1, out=form[:, 1])
+        branches, closings = shape.branches, self._closing
+        for node, closing in closings.items():
+            if node not in branches:
                 tables.put_edge(offset + node, QUOTE, closing)
-        for node in shape.branches:
-            over(tables, self.node_row(node), self.base.row, self._edges(node)[0])
+        for node, children in branches.items():
+            ends = node in closings
+            if node and not ends:
+                children = [node + 1, *children]
+            pairs = [(int(shape.char[child]), first + child | flag) for child in children]
+            if ends:
+                pairs.append((QUOTE, closings[node]))
+            over(tables, first + node, self.base.row, pairs)
 
     def _lay_out(self) -> None:
         shape, tables = self.shape, self.tables

@@ -42,32 +42,59 @@ class TrieShape:
 
 def trie_shape(words: Sequence[str]) -> TrieShape:
     """`words` sorted by code point and distinct. The work is one comparison a word, besides copying its text."""
-    path = [0]
+    # The path of the word before, as stretches of consecutive nodes: (depth, node) at which each begins.
+    stretches = [(0, 0)]
     pieces = ["\0"]
     lengths: list[int] = []
     ends: list[int] = []
     branches: dict[int, list[int]] = {}
     paths: list[list[int]] = []
+    root = [0]
     size = 1
     previous = ""
     for word in words:
-        common = _common(previous, word)
-        own = len(word) - common
-        paths.append(path[: common + 1])
-        if own:
-            branches.setdefault(path[common], []).append(size)
-            pieces.append(word[common:])
-            path[common + 1 :] = range(size, size + own)
-            size += own
+        if word[:1] != previous[:1]:  # nearly always
+            common = last = 0
+            del stretches[1:]
+            paths.append(root)
         else:
-            del path[common + 1 :]
+            common = _common(previous, word)
+            while stretches[-1][0] > common:
+                stretches.pop()
+            depth, node = stretches[-1]
+            last = node + common - depth
+            paths.append(_nodes(stretches, common))
+        own = len(word) - common
+        if own:
+            if last in branches:
+                branches[last].append(size)
+            else:
+                branches[last] = [size]
+            pieces.append(word[common:] if common else word)
+            stretches.append((common + 1, size))
+            size += own
+            last = size - 1
         lengths.append(own)
-        ends.append(path[-1])
+        ends.append(last)
         previous = word
     text = "".join(pieces)
     char = np.frombuffer(text.encode("utf-32-le"), np.int32)
-    plain = text.isascii() and text[1:].isprintable() and '"' not in text and "\\" not in text
+    plain = is_plain(text[1:])
     return TrieShape(char, lengths, ends, branches, paths, plain)
+
+
+def is_plain(text: str) -> bool:
+    """Whether all characters are printable ASCII that stands for itself in a JSON string."""
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
+
+
+def _nodes(stretches: list[tuple[int, int]], depth: int) -> list[int]:
+    """The nodes of a path down to `depth`."""
+    nodes: list[int] = []
+    ends = [start for start, _ in stretches[1:]] + [depth + 1]
+    for (start, node), end in zip(stretches, ends, strict=True):
+        nodes.extend(range(node, node + end - start))
+    return nodes
 
 
 def _common(a: str, b: str) -> int:

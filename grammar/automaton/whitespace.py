@@ -35,6 +35,49 @@ class _RunBlock:
         self.first = steps * np.arange(rows, dtype=np.int32)
 
 
+class RunTemplate:
+    """Rows with white space before their edges as one shape, laid out in advance and written many times.
+
+    `edges`: for each row the edges (byte, slot); what a slot stands for is said when the rows are made.
+    """
+
+    def __init__(self, tables: Tables, longest: int, edges: list[list[tuple[int, int]]]) -> None:
+        self._tables = tables
+        slots = 1 + max(slot for row in edges for _, slot in row)
+        byte: list[int] = []
+        value: list[int] = []  # indexes of: 0, the slots, the rows in order
+        counts: list[int] = []
+        for row in edges:
+            for step in range(longest + 1):
+                number = len(counts)
+                after = 1 + slots + number + 1 if step < longest else 0
+                spaces = [(space, after) for space in SPACES] if longest else []
+                here = [(each, 1 + slot) for each, slot in row] + spaces
+                byte += [each for each, _ in here]
+                value += [each for _, each in here]
+                counts.append(len(here))
+        self.rows = len(counts)
+        """How many rows are made: `longest + 1` for each row of `edges`, of which the first is the beginning."""
+        self._byte = np.array(byte, np.int32)
+        self._value = np.array(value, np.intp)
+        count = np.array(counts, np.int32)
+        self._form = (np.cumsum(count, dtype=np.int32) - count) << EDGE_SHIFT | count
+        self._order = np.arange(self.rows, dtype=np.int32)
+        self._vector = np.zeros(1 + slots + self.rows, np.int32)
+        self._slots = slots
+
+    def write(self, first: int, values: list[int]) -> None:
+        """Makes the sparse rows from `first` on, `rows` of them; `values` are what the slots stand for."""
+        tables, slots, vector = self._tables, self._slots, self._vector
+        vector[1 : slots + 1] = values
+        np.add(self._order, first, out=vector[slots + 1 :])
+        offset = tables.add_edges(len(self._byte))
+        stop = offset + len(self._byte)
+        tables.edge_byte[offset:stop] = self._byte
+        vector.take(self._value, out=tables.edge_next[offset:stop], mode="clip")  # mode: else it is buffered
+        np.add(self._form, offset << EDGE_SHIFT, out=tables.form[first : first + self.rows, 1])
+
+
 class Spacing:
     """Rows for what stands between tokens of a text, after one whitespace mode."""
 

@@ -5,8 +5,9 @@ text.
 """
 
 from .advice import openai_strict
+from .content import Content
 from .expr import Expr, Schema
 from .reader import inspect, read
 from .report import Advice, Entry, Report
 
-__all__ = ["Advice", "Entry", "Expr", "Report", "Schema", "inspect", "openai_strict", "read"]
+__all__ = ["Advice", "Content", "Entry", "Expr", "Report", "Schema", "inspect", "openai_strict", "read"]

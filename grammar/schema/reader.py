@@ -26,6 +26,9 @@ from .sharing import Sharing
 from .site import Bindings, Location, Scope, Site
 from .values import parse_json, shown
 
+_TYPED = frozenset(
+    ("type", "title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly")
+)  # `type` and what says nothing in any draft
 MAX_DEPTH = 24
 MAX_DEFINITIONS = 100_000
 MAX_SCHEMAS = 80_000
@@ -53,7 +56,11 @@ def read(
     PatternError for a wrong `pattern`, UnsupportedError for a dialect with unknown vocabularies, BudgetError for
     absurd sizes.
     """
-    return _read(schema, lambda: Reader(dialect, formats, registry, share=share))
+    contents = _contents(schema)
+    reader = _read(contents, lambda: Reader(dialect, formats, registry, share=share))
+    # Read again for a report, which few ask for; the documents and scopes of this reading need not live for it.
+    report = partial(inspect, contents, dialect=dialect, formats=formats, registry=registry)
+    return Schema(reader.definitions[0], tuple(reader.definitions), report)
 
 
 def inspect(
@@ -67,21 +74,32 @@ def inspect(
 
     Raises SchemaError only where nothing can be listed: for text that is not JSON and a root that is no schema.
     """
-    return _read(schema, lambda: Reader(dialect, formats, registry, lenient=True)).report()
+    contents = _contents(schema)
+    return _read(contents, lambda: Reader(dialect, formats, registry, inspecting=True)).report(contents)
 
 
-def _read(schema: dict[str, Any] | bool | str, reader: Callable[[], Reader]) -> Schema:
+def _contents(schema: dict[str, Any] | bool | str) -> dict[str, Any] | bool:
     contents = parse_json(schema) if isinstance(schema, str) else schema
     if not isinstance(contents, (dict, bool)):
         raise SchemaError(f"a schema must be an object or a boolean, not {shown(contents)}", pointer="")
+    return contents
+
+
+def _read(contents: dict[str, Any] | bool, reader: Callable[[], Reader]) -> Reader:
+    first = reader()
     try:
-        return reader().read(contents, index_later=True)
+        first.read(contents, index_later=True)
     except LateDynamicAnchor:
-        return reader().read(contents, index_later=False)
+        first = reader()
+        first.read(contents, index_later=False)
+    return first
 
 
 class Reader:
-    """One reading of one schema; implements `site.Services` for the keyword readers."""
+    """One reading of one schema; implements `site.Services` for the keyword readers.
+
+    `inspecting`: what becomes of each keyword is noted, and errors are notes instead of the end.
+    """
 
     def __init__(
         self,
@@ -89,35 +107,34 @@ class Reader:
         formats: bool,
         registry: referencing.Registry[Any] | None,
         *,
-        lenient: bool = False,
+        inspecting: bool = False,
         share: bool = True,
     ) -> None:
         chosen = None if dialect is None else dialects.named(dialect)
         self.formats = formats
-        self._lenient = lenient
+        self._inspecting = inspecting
         self._sharing = Sharing() if share else None
         self._dialect = chosen or dialects.DRAFT2020
         self._references = References(registry, chosen)
-        self._definitions: list[Expr] = []
+        self.definitions: list[Expr] = []
         self._indexes: dict[tuple[int, int], int] = {}
         self._pending: deque[tuple[int, Any, Scope, str]] = deque()
         self._notes: dict[str, tuple[str, Status, str]] = {}
         self._advice: list[Advice] = []
-        self._root: Any = None
+        self._leaves: dict[tuple[int, Any], Expr] = {}
         self._schemas = 0
 
-    def read(self, contents: dict[str, Any] | bool, *, index_later: bool) -> Schema:
+    def read(self, contents: dict[str, Any] | bool, *, index_later: bool) -> None:
+        """Fills `definitions`, of which the first is the root."""
         self._dialect = self._references.dialect_of(contents, self._dialect)
-        self._root = contents
         self._define(self._references.load(contents, "", self._dialect, "", later=index_later), ())
         while self._pending:
             index, value, scope, at = self._pending.popleft()
-            self._definitions[index] = self.schema(value, scope, at, 0)
-        return Schema(self._definitions[0], tuple(self._definitions), self._finish())
+            self.definitions[index] = self.schema(value, scope, at, 0)
 
-    def _finish(self) -> Callable[[], Report]:
-        # Not a bound method: the documents and scopes of this reading need not live as long as the compiled grammar.
-        return partial(finish, self._dialect, self._root, self._notes, self._advice)
+    def report(self, contents: Any) -> Report:
+        """What became of the keywords of the document that was read."""
+        return finish(self._dialect, contents, self._notes, self._advice)
 
     def no_schema(self, site: Site, value: Any, at: str) -> Expr:
         keyword = at[len(site.at) + 1 :].partition("/")[0]
@@ -141,14 +158,29 @@ class Reader:
         if depth >= MAX_DEPTH:
             check_depth(at)
             return Ref(self._define(Location(value, at, scope.resource, scope.dialect), scope.bindings), at)
+        if value.keys() <= _TYPED and not self._inspecting and self._sharing is not None:
+            return self._leaf(value, scope, at, depth)
         if scope.dialect.id_keyword in value or "$schema" in value:
             scope = self._references.inside(scope, value, at)
         node = self._object(Site(self, value, scope, at, depth))
         return node if self._sharing is None else self._sharing.one(node)
 
+    def _leaf(self, value: dict[str, Any], scope: Scope, at: str, depth: int) -> Expr:
+        """A schema that says a type at most, as half of all do: one node for each."""
+        kind = value.get("type", "")
+        if not isinstance(kind, str):
+            return self._object(Site(self, value, scope, at, depth))
+        key = (id(scope.dialect), kind)
+        node = self._leaves.get(key)
+        if node is None:
+            assert self._sharing is not None
+            node = self._leaves[key] = self._sharing.one(self._object(Site(self, value, scope, at, depth)))
+        return node
+
     def _object(self, site: Site) -> Expr:
-        schema, dialect, notes = site.schema, site.scope.dialect, self._notes
+        schema, dialect = site.schema, site.scope.dialect
         readers = dialect.keywords
+        inspecting = self._inspecting
         keywords: Any = schema
         if dialect.ref_alone and "$ref" in schema:
             keywords = ("$ref",)
@@ -164,22 +196,23 @@ class Reader:
                     self._note_silent(site, keyword)
                 continue
             at = f"{site.at}/{keyword}"
-            notes[at] = (keyword, "enforced", "")
+            if inspecting:
+                self._notes[at] = (keyword, "enforced", "")
             try:
                 part = reader(site, schema[keyword], at)
             except GrammarError as error:
                 self._refuse(error, at, keyword)
                 continue
-            if part is None:
+            if part is None or part is ALWAYS:
                 continue
             if isinstance(part, AllOf):
                 parts.extend(part.parts)
-            elif part is not ALWAYS:
+            else:
                 parts.append(part)
         whole = _conjunction(parts, site.at)
         for keyword in last:
             at = f"{site.at}/{keyword}"
-            notes[at] = (keyword, "enforced", "")
+            self.note(at, keyword, "enforced", "")
             try:
                 whole = dialect.unevaluated[keyword](site, schema[keyword], at, whole)
             except GrammarError as error:
@@ -205,33 +238,39 @@ class Reader:
         return Ref(index, at)
 
     def note(self, at: str, keyword: str, status: Status, why: str) -> None:
-        self._notes[at] = (keyword, status, why)
+        if self._inspecting:
+            self._notes[at] = (keyword, status, why)
 
     def advise(self, at: str, keyword: str, message: str) -> None:
-        self._advice.append(Advice(at, keyword, message))
+        if self._inspecting:
+            self._advice.append(Advice(at, keyword, message))
 
     def _define(self, location: Location, bindings: Bindings) -> int:
         scope = self._references.scope(location, bindings)
         key = (id(location.contents), id(scope))
         index = self._indexes.get(key)
         if index is None:
-            index = self._indexes[key] = len(self._definitions)
+            index = self._indexes[key] = len(self.definitions)
             if index >= MAX_DEFINITIONS:
                 raise BudgetError(
                     f"the schema has more than {MAX_DEFINITIONS} definitions, counted once for each dynamic scope",
                     pointer=location.at,
                 )
-            self._definitions.append(ALWAYS)  # until its turn comes
+            self.definitions.append(ALWAYS)  # until its turn comes
             self._pending.append((index, location.contents, scope, location.at))
         return index
 
     def _note_silent(self, site: Site, keyword: Any) -> None:
         if not isinstance(keyword, str):
             raise SchemaError(f"object keys are strings, not {shown(keyword)}", pointer=site.at)
+        if not self._inspecting:
+            return
         why = "" if keyword in site.scope.dialect.annotations else f"no keyword of draft {site.scope.dialect.name}"
         self._notes[f"{site.at}/{keyword}"] = (keyword, "annotation", why)
 
     def _note_ignored(self, site: Site) -> None:
+        if not self._inspecting:
+            return
         dialect = site.scope.dialect
         for keyword in site.schema:
             if keyword == "$ref" or keyword in dialect.annotations or not isinstance(keyword, str):
@@ -246,7 +285,7 @@ class Reader:
             error.pointer = at
         if error.keyword is None:
             error.keyword = keyword
-        if not self._lenient:
+        if not self._inspecting:
             raise error
         self._notes[error.pointer] = (error.keyword, "refused", str(error))
 
