@@ -18,11 +18,13 @@ from typing import Any, Generic, Literal, Self, TypeVar, Unpack, overload
 from ..plugins.protocols import CompiledGrammar
 from . import chat
 from .api.templates import ChatTemplate
+from .api.tools import StrictLevel, check_level
 from .api.types import ChatCompletion, ChatCompletionChunk, ChatCompletionParams, ChatCompletionRequest
-from .chat import Assembler, ChunkAssembler, CompletionAssembler, Piece, PreparedChat, Run, Service
+from .chat import ChatContext
 from .config import EngineConfig, Mode
 from .errors import ConfigError
-from .request import Event, GenerationRequest
+from .request import Event
+from .runs import Job, Piece, Run, Service
 from .service import EngineService
 from .stats import Stats
 
@@ -36,9 +38,9 @@ class Stream(Iterator[Piece], Generic[Piece]):
     The first event is awaited at once, so that a request that cannot run raises where it was made.
     """
 
-    def __init__(self, service: Service, request: GenerationRequest, assembler: Assembler[Piece]) -> None:
+    def __init__(self, service: Service, job: Job[Piece]) -> None:
         self._inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._run = Run(service, request, assembler, self._inbox.put)
+        self._run = Run(service, job, self._inbox.put)
         try:
             self._run.feed(self._inbox.get())
         except BaseException:
@@ -73,8 +75,8 @@ class AsyncStream(AsyncIterator[Piece], Generic[Piece]):
         self._run = run
 
     @classmethod
-    async def start(cls, service: Service, request: GenerationRequest, assembler: Assembler[Piece]) -> Self:
-        """Submit the request and await its first event, so that one that cannot run raises here."""
+    async def start(cls, service: Service, job: Job[Piece]) -> Self:
+        """Submit the job and await its first event, so that one that cannot run raises here."""
         loop = asyncio.get_running_loop()
         inbox: asyncio.Queue[Event] = asyncio.Queue()
 
@@ -85,7 +87,7 @@ class AsyncStream(AsyncIterator[Piece], Generic[Piece]):
 
         # In a thread: with a grammar, finding out whether the token limit allows any answer can take a while.
         # If this task is cancelled meanwhile, the run is dropped when it is made, which cancels it.
-        run = await asyncio.to_thread(Run, service, request, assembler, deliver)
+        run = await asyncio.to_thread(Run, service, job, deliver)
         stream = cls(inbox, run)
         try:
             run.feed(await inbox.get())
@@ -122,7 +124,10 @@ class _Open:
         model: str | Path = DEFAULT_MODEL,
         mode: Mode = "local",
         *,
+        name: str | None = None,
         chat_template: str | None = None,
+        tool_format: str = "auto",
+        tool_strict: StrictLevel = "always",
         progress: Callable[[str, float], None] | None = None,
         service: Service | None = None,
         **options: Any,
@@ -130,15 +135,26 @@ class _Open:
         """Load a model, compiling it at first use, and start the engine's thread. Blocks until it is ready.
 
         `model`: a known name, or the path of a GGUF file. `mode`: local, interactive or server (see EngineConfig,
-        which also lists `options`). `chat_template`: Jinja2 source instead of the model's own. `progress`: called
-        with a stage and the share of it that is done. `service`: a running service to use instead of opening a
-        model. Raises ConfigError, TokenizerError, and the runtime's errors for files that cannot be used.
+        which also lists `options`). `name`: what requests and answers call the model. `chat_template`: Jinja2 source
+        instead of the model's own. `tool_format`: how the model writes calls of tools, "auto" to tell by its template.
+        `tool_strict`: which calls have exactly their tool's schema, "always", "absent" or "asked" (api/tools.py).
+        `progress`: called with a stage and the share of it that is done. `service`: a running service to use instead of
+        opening a model. Raises ConfigError, PluginError, TokenizerError, and the runtime's errors for files that cannot
+        be used.
         """
+        check_level(tool_strict)
         self.service = service or EngineService(
             EngineConfig.read({"model": str(model), "mode": mode, **options}), progress=progress
         )
         try:
             self.template = _template(self.service, chat_template)
+            plugins = self.service.plugins
+            chosen = plugins.tool_format(tool_format, self.template.source) or plugins.tool_format("json", "")
+            if chosen is None:
+                raise ConfigError(f"there is no tool format {tool_format!r}", key="tool_format")
+            self.context = ChatContext(
+                self.service, name or self.service.model_name, self.template, chosen, tool_strict
+            )
         except BaseException:
             self.service.close()
             raise
@@ -146,7 +162,7 @@ class _Open:
     @property
     def model(self) -> str:
         """The name of the model, as requests and answers give it."""
-        return self.service.model_name
+        return self.context.model
 
     @property
     def compiler(self) -> Any:
@@ -164,9 +180,9 @@ class _Open:
         """Counters and times of the engine so far, as tokens decoded and seconds spent on masks."""
         return self.service.stats()
 
-    def prepare(self, body: ChatCompletionRequest) -> PreparedChat:
+    def prepare(self, body: ChatCompletionRequest) -> Job[Any]:
         """What to submit for a request. Blocking: compiles the grammar. Raises the typed errors of chat.prepare."""
-        return chat.prepare(self.service, self.template, body)
+        return chat.prepare(self.context, body)
 
     def close(self) -> None:
         """Stop the engine's thread and free the model. Requests that still run fail with ClosedError."""
@@ -188,7 +204,7 @@ def _template(service: Service, source: str | None) -> ChatTemplate:
 class Completions:
     """`engine.chat.completions`."""
 
-    def __init__(self, engine: _Open) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     @overload
@@ -217,17 +233,14 @@ class Completions:
 
     def answer(self, body: ChatCompletionRequest) -> ChatCompletion | Stream[ChatCompletionChunk]:
         """Answer a request that was read already."""
-        prepared = self._engine.prepare(body)
-        if body.stream:
-            return Stream(self._engine.service, prepared.request, ChunkAssembler(prepared))
-        with Stream(self._engine.service, prepared.request, CompletionAssembler(prepared)) as whole:
-            return next(whole)
+        answer: ChatCompletion | Stream[ChatCompletionChunk] = self._engine.run(self._engine.prepare(body))
+        return answer
 
 
 class AsyncCompletions:
     """`engine.chat.completions` of an AsyncEngine."""
 
-    def __init__(self, engine: _Open) -> None:
+    def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     @overload
@@ -253,13 +266,9 @@ class AsyncCompletions:
 
     async def answer(self, body: ChatCompletionRequest) -> ChatCompletion | AsyncStream[ChatCompletionChunk]:
         """Answer a request that was read already. The grammar is compiled in a thread, not on the event loop."""
-        prepared = await asyncio.to_thread(self._engine.prepare, body)
-        if body.stream:
-            return await AsyncStream.start(self._engine.service, prepared.request, ChunkAssembler(prepared))
-        async with await AsyncStream.start(
-            self._engine.service, prepared.request, CompletionAssembler(prepared)
-        ) as whole:
-            return await anext(whole)
+        job = await asyncio.to_thread(self._engine.prepare, body)
+        answer: ChatCompletion | AsyncStream[ChatCompletionChunk] = await self._engine.run(job)
+        return answer
 
 
 class Chat(Generic[CompletionsT]):
@@ -280,6 +289,13 @@ class Engine(_Open):
         """OpenAI's name space."""
         return Chat(Completions(self))
 
+    def run(self, job: Job[Any]) -> Any:
+        """Submit a job: its answer, or a Stream of the pieces if that is what it is for."""
+        if job.stream:
+            return Stream(self.service, job)
+        with Stream(self.service, job) as whole:
+            return next(whole)
+
     def __enter__(self) -> Self:
         return self
 
@@ -299,6 +315,13 @@ class AsyncEngine(_Open):
     def chat(self) -> Chat[AsyncCompletions]:
         """OpenAI's name space."""
         return Chat(AsyncCompletions(self))
+
+    async def run(self, job: Job[Any]) -> Any:
+        """`Engine.run`, awaited. Cancelling the task cancels the requests."""
+        if job.stream:
+            return await AsyncStream.start(self.service, job)
+        async with await AsyncStream.start(self.service, job) as whole:
+            return await anext(whole)
 
     async def __aenter__(self) -> Self:
         return self

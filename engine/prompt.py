@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
 
+from .api.messages import Message
 from .api.templates import ChatTemplate
-from .api.types import Message
 from .errors import ContextLengthError, RequestError
 
 # Code points that Unicode reserves for use inside programs: neither letters nor blanks to any template.
@@ -39,21 +39,44 @@ class PromptTokenizer(Protocol):
 
 
 def encode_prompt(
-    tokenizer: PromptTokenizer, template: ChatTemplate, messages: Sequence[Message], *, limit: int
+    tokenizer: PromptTokenizer,
+    template: ChatTemplate,
+    messages: Sequence[Message | Mapping[str, Any]],
+    *,
+    limit: int,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    variables: Mapping[str, Any] | None = None,
 ) -> tuple[int, ...]:
-    """The prompt of a conversation.
+    """The prompt of a conversation; `tools` and `variables` are the template's.
 
     Raises RequestError for messages that the template refuses or that are no Unicode text, ContextLengthError for a
     text that no tokenizer could fit into `limit` tokens; tokenizing megabytes only to count them takes minutes.
     """
     mark = "".join(secrets.choice(NONCHARACTERS) for _ in range(MARK_LENGTH))
-    text = template.render(messages, quote=_quoter(tokenizer.special_names, mark))
+    quote = _quoter(tokenizer.special_names, mark)
+    text = template.render(messages, tools=tools, variables=variables, quote=quote)
+    check_text(tokenizer, text, limit=limit, param="messages")
+    ids: list[int] = []
+    for position, piece in enumerate(text.split(mark)):
+        if piece or not position:
+            ids += tokenizer.encode(piece, special=position % 2 == 0, bos=not position)
+    return tuple(ids)
+
+
+def encode_text(tokenizer: PromptTokenizer, text: str, *, limit: int) -> tuple[int, ...]:
+    """The prompt of a plain text, in which no name of a special token has a meaning. Raises as `encode_prompt`."""
+    check_text(tokenizer, text, limit=limit, param="prompt")
+    return tuple(tokenizer.encode(text, special=False, bos=True))
+
+
+def check_text(tokenizer: PromptTokenizer, text: str, *, limit: int, param: str) -> None:
+    """Raises RequestError for what is no Unicode text, ContextLengthError for what cannot fit into `limit` tokens."""
     try:
         least = tokenizer.least_tokens(text)
     except UnicodeEncodeError as error:
         raise RequestError(
-            f"the messages hold half of a surrogate pair, {text[error.start]!a}",
-            param="messages",
+            f"the {param} hold half of a surrogate pair, {text[error.start]!a}",
+            param=param,
             remedy="send whole characters",
         ) from error
     if least > limit:
@@ -63,11 +86,6 @@ def encode_prompt(
             param="prompt",
             remedy="shorten it",
         )
-    ids: list[int] = []
-    for position, piece in enumerate(text.split(mark)):
-        if piece or not position:
-            ids += tokenizer.encode(piece, special=position % 2 == 0, bos=not position)
-    return tuple(ids)
 
 
 def _quoter(names: Collection[str], mark: str) -> Callable[[str], str]:

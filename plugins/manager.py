@@ -15,7 +15,7 @@ from typing import Any
 import pluggy
 
 from ..samplers.protocols import LogitsProcessor, Sampler
-from . import hookspecs, shipped_grammars, shipped_kv, shipped_sampling, shipped_scheduling
+from . import hookspecs, shipped_grammars, shipped_kv, shipped_sampling, shipped_scheduling, shipped_tools
 from .errors import PluginError
 from .families import ModelFamily
 from .metrics import MetricsSink
@@ -26,7 +26,7 @@ from .tools import ToolFormat
 
 ENTRY_POINT_GROUP = "slipcast.plugins"
 PREFIX = "slipcast."
-SHIPPED = (shipped_sampling, shipped_scheduling, shipped_kv, shipped_grammars)
+SHIPPED = (shipped_sampling, shipped_scheduling, shipped_kv, shipped_grammars, shipped_tools)
 
 
 class Plugins:

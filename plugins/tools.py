@@ -82,7 +82,7 @@ class ToolFormat(Protocol):
         ...
 
     def constraint(
-        self, tools: Sequence[Tool], choice: ToolChoice, /, *, parallel: bool, content: JsonObject | None = None
+        self, tools: Sequence[Tool], choice: ToolChoice, /, *, parallel: bool, content: JsonObject | bool | None = None
     ) -> JsonObject | None:
         """What the answer may be, as the JSON form of a structural tag; None: any text.
 

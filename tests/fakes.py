@@ -20,6 +20,7 @@ from slipcast.engine.request import (
     TopLogprob,
     Usage,
 )
+from slipcast.plugins import create_manager
 
 Script = Callable[[GenerationRequest], Iterable[Event]]
 
@@ -63,6 +64,9 @@ class FakeTokenizer:
     def encode(self, text: str, *, special: bool = True, bos: bool = False) -> list[int]:
         return [ord(character) for character in text]
 
+    def decode(self, tokens: Iterable[int]) -> str:
+        return "".join(map(chr, tokens))
+
     def least_tokens(self, text: str) -> int:
         return len(text.encode()) // 4
 
@@ -81,9 +85,11 @@ class FakeService:
     def __init__(self, script: Script | None = None) -> None:
         self.script = script or words("Hel", "lo")
         self.tokenizer = FakeTokenizer()
+        self.plugins = create_manager()
         self.compiler = None
         self.compiled: list[tuple[str, Any, dict[str, Any]]] = []
         self.grammar_refusal: Exception | None = None
+        self.refuses: Callable[[str, Any], Exception | None] = lambda kind, source: self.grammar_refusal
         self.requests: list[GenerationRequest] = []
         self.cancelled: list[str] = []
         self.was_cancelled = threading.Event()
@@ -92,9 +98,14 @@ class FakeService:
 
     def compile(self, kind: str, source: Any, options: Mapping[str, Any]) -> FakeGrammar:
         self.compiled.append((kind, source, dict(options)))
-        if self.grammar_refusal is not None:
-            raise self.grammar_refusal
+        refusal = self.refuses(kind, source)
+        if refusal is not None:
+            raise refusal
         return FakeGrammar()
+
+    def prompt_text(self) -> str:
+        """The prompt of the last request."""
+        return self.tokenizer.decode(self.requests[-1].prompt)
 
     def submit(self, request: GenerationRequest, on_event: OnEvent) -> None:
         if self.refusal is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fakes import FakeService, words
 from pydantic import BaseModel, ConfigDict
-from slipcast.engine import AsyncEngine, ConfigError, Engine, GrammarFault, RequestError
+from slipcast.engine import AsyncEngine, ConfigError, Engine, GrammarFault
 from slipcast.engine.api.errors import ModelNotFoundError
 from slipcast.engine.chat import schema_of
 from slipcast.engine.request import Event, Failed, Finished, GenerationRequest, TextDelta, Usage
@@ -109,14 +109,6 @@ def test_an_unknown_argument_is_a_mistake(engine: Engine) -> None:
 def test_an_unknown_model_is_refused(engine: Engine) -> None:
     with pytest.raises(ModelNotFoundError, match=r"'gpt-5'.*'fake'"):
         engine.chat.completions.create(messages=HELLO, model="gpt-5")
-
-
-def test_tools_are_refused_rather_than_ignored(engine: Engine) -> None:
-    tools = [{"type": "function", "function": {"name": "f"}}]
-    with pytest.raises(RequestError, match="tools"):
-        engine.chat.completions.create(messages=HELLO, tools=tools)
-    engine.chat.completions.create(messages=HELLO, tools=tools, tool_choice="none")
-    engine.chat.completions.create(messages=HELLO, tool_choice="required")
 
 
 class City(BaseModel):

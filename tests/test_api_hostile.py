@@ -16,9 +16,10 @@ import pytest
 from fakes import FakeService, words
 from serving import served
 from slipcast.engine import AsyncEngine, DownloadError
+from slipcast.engine.api.messages import Message
 from slipcast.engine.api.server import create_app
 from slipcast.engine.api.templates import ChatTemplate
-from slipcast.engine.api.types import FOREIGN_CONSTRAINTS, Message
+from slipcast.engine.api.types import FOREIGN_CONSTRAINTS
 from slipcast.engine.errors import ContextLengthError, RequestError
 from slipcast.engine.prompt import encode_prompt
 from slipcast.grammar import BudgetError, GrammarCompiler, Vocabulary

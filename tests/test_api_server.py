@@ -120,7 +120,7 @@ def test_the_bytes_of_a_stream(address: str) -> None:
         ({"messages": HELLO, "temperature": -1}, 400, "temperature", "invalid_value"),
         ({"messages": HELLO, "logit_bias": {"999999": 1}}, 400, "logit_bias", "invalid_value"),
         ({"messages": HELLO, "model": "gpt-5"}, 404, "model", "model_not_found"),
-        ({"messages": HELLO, "tools": [{"type": "function"}]}, 400, "tools", "invalid_request"),
+        ({"messages": HELLO, "tools": [{"type": "function"}]}, 400, "tools.0.function", "invalid_body"),
         ({"messages": HELLO, "response_format": {"type": "xml"}}, 400, "response_format", "invalid_body"),
     ],
     ids=str,
@@ -174,7 +174,7 @@ def test_a_long_message_keeps_its_two_ends(address: str, service: FakeService) -
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
-        (BusyError("too many requests wait"), 503, "engine_busy"),
+        (BusyError("too many requests wait"), 429, "engine_busy"),
         (ClosedError("the engine was closed"), 503, "engine_closed"),
         (ContextLengthError("too long", limit=5), 400, "context_length_exceeded"),
         (EngineError("something"), 500, "engine_error"),

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from slipcast.engine import ConfigError, RequestError
+from slipcast.engine.api.messages import Message
 from slipcast.engine.api.templates import ChatTemplate
-from slipcast.engine.api.types import Message
 
 
 def render(source: str, *messages: dict[str, Any], **options: Any) -> str:

@@ -33,7 +33,9 @@ def with_hooks(**hooks) -> SimpleNamespace:
 
 def test_shipped_plugins_fill_the_hooks():
     plugins = create_manager()
-    assert plugins.names == ("slipcast.sampling", "slipcast.scheduling", "slipcast.kv", "slipcast.grammars")
+    assert plugins.names == (
+        "slipcast.sampling", "slipcast.scheduling", "slipcast.kv", "slipcast.grammars", "slipcast.tools",
+    )  # fmt: skip
     assert isinstance(plugins.sampler("seeded"), Sampler)
     cache = ToyCache(10)
     assert isinstance(plugins.scheduler("fcfs", plugins.kv_manager("plain", cache)), Scheduler)
@@ -83,7 +85,7 @@ def test_entry_points_activate_by_name_only(monkeypatch):
     assert installed() == {"outside": point}
     assert "outside" not in create_manager().names
     active = create_manager(["outside", "outside"])
-    assert active.names[-1] == "outside" and len(active.names) == 5
+    assert active.names[-1] == "outside" and len(active.names) == 6
     with pytest.raises(PluginError, match="not installed; installed: outside"):
         create_manager(["outsider"])
 

@@ -1,44 +1,82 @@
-"""How a request says what its answer may be, beside JSON in `response_format`: patterns, lists, other engines' names.
+"""How a request says what its answer may be: `response_format`, and the fields that other engines have for it.
 
-`response_format` may be `{"type": "regex", "pattern": ...}` or `{"type": "choice", "choices": [...]}`. The fields
-`guided_json`, `guided_regex`, `guided_choice` and `structured_outputs` mean what they mean to vLLM. A request may say
-it in one way only.
+Beside OpenAI's kinds `response_format` may be `{"type": "regex", "pattern": ...}` or `{"type": "choice", "choices":
+[...]}`. The fields `guided_json`, `guided_regex`, `guided_choice` and `structured_outputs` mean what they mean to vLLM.
+A request may say it in one way only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ..errors import RequestError
+from .wire import WireConstraint
+
+GRAMMAR_OPTIONS = ("order", "whitespace", "spelling")
 
 Source = tuple[str, Any, Mapping[str, Any]]
 """Kind, source and options of a grammar, for `EngineService.compile`."""
 
 
-class _Constraint(BaseModel):
-    """What is not known here would not be obeyed: it is an error."""
+class JsonSchemaFormat(WireConstraint):
+    """`response_format.json_schema`. `strict` is accepted and changes nothing: a schema is always enforced exactly.
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+    `order`, `whitespace` and `spelling` are this engine's extras: how the answer may be written
+    (see `slipcast.grammar.GrammarCompiler.json_schema`).
+    """
+
+    name: str | None = None
+    description: str | None = None
+    schema_: dict[str, Any] | bool = Field(alias="schema")
+    strict: bool | None = None
+    order: Literal["schema", "any"] | None = None
+    whitespace: Literal["bounded", "compact", "spaced", "pretty"] | None = None
+    spelling: Literal["natural", "any"] | None = None
 
 
-class RegexFormat(_Constraint):
+class TextFormat(WireConstraint):
+    """No constraint."""
+
+    type: Literal["text"]
+
+
+class JsonObjectFormat(WireConstraint):
+    """Any JSON object; with `schema`, as some clients send it, the same as `json_schema`."""
+
+    type: Literal["json_object"]
+    schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
+
+
+class JsonSchemaResponseFormat(WireConstraint):
+    """A value of this schema and nothing else."""
+
+    type: Literal["json_schema"]
+    json_schema: JsonSchemaFormat
+
+
+class RegexFormat(WireConstraint):
     """`response_format`: a text that the ECMA-262 pattern matches as a whole."""
 
     type: Literal["regex"]
     pattern: str
 
 
-class ChoiceFormat(_Constraint):
+class ChoiceFormat(WireConstraint):
     """`response_format`: one of these texts."""
 
     type: Literal["choice"]
     choices: list[str] = Field(min_length=1)
 
 
-class StructuredOutputs(_Constraint):
+ResponseFormat = Annotated[
+    TextFormat | JsonObjectFormat | JsonSchemaResponseFormat | RegexFormat | ChoiceFormat, Field(discriminator="type")
+]
+
+
+class StructuredOutputs(WireConstraint):
     """vLLM's `structured_outputs`: one of its fields. `json` is a schema, or the JSON text of one."""
 
     json_: dict[str, Any] | bool | str | None = Field(default=None, alias="json")
@@ -49,6 +87,9 @@ class StructuredOutputs(_Constraint):
 
 class Guided(Protocol):
     """The fields of a request that are read here."""
+
+    @property
+    def response_format(self) -> ResponseFormat | None: ...
 
     @property
     def guided_json(self) -> dict[str, Any] | bool | str | None: ...
@@ -63,11 +104,27 @@ class Guided(Protocol):
     def structured_outputs(self) -> StructuredOutputs | None: ...
 
 
-def one_source(wanted: Source | None, request: Guided) -> Source | None:
-    """The grammar that the request asks for, `wanted` or by one of the fields; None for free text.
+def grammar_source(wanted: ResponseFormat | None) -> Source | None:
+    """Kind, source and options of the grammar that `response_format` asks for; None for free text."""
+    if isinstance(wanted, JsonSchemaResponseFormat):
+        chosen = wanted.json_schema
+        options = {name: value for name in GRAMMAR_OPTIONS if (value := getattr(chosen, name)) is not None}
+        return "json_schema", chosen.schema_, options
+    if isinstance(wanted, JsonObjectFormat):
+        return ("json_object", None, {}) if wanted.schema_ is None else ("json_schema", wanted.schema_, {})
+    if isinstance(wanted, RegexFormat):
+        return "regex", wanted.pattern, {}
+    if isinstance(wanted, ChoiceFormat):
+        return "choice", tuple(wanted.choices), {}
+    return None
+
+
+def one_source(request: Guided) -> Source | None:
+    """The grammar that the request asks for, in whichever way; None for free text.
 
     Raises RequestError if it asks for several.
     """
+    wanted = grammar_source(request.response_format)
     found = [] if wanted is None else [("response_format", wanted)]
     named: list[tuple[str, str, Any]] = [
         ("guided_json", "json_schema", request.guided_json),

@@ -3,6 +3,9 @@
     RequestError (engine/errors.py)
         BodyError                     the body is not JSON, or not of the shape that the endpoint takes
         ModelNotFoundError            the request names a model that is not served here
+        NotFoundError                 ... or something else that is not here
+        UnsupportedRequestError       what is asked is well formed, and nothing that this server does
+        FieldError                    a part of the request is at fault, and this says which; answered as its cause
     BodyTooLargeError                 the body is longer than the server reads
 
 The body is OpenAI's: `{"error": {"message", "type", "param", "code"}}`.
@@ -21,7 +24,7 @@ from ...plugins import PluginError
 from ...samplers import SamplingError
 from .. import errors as engine
 from ..lines import one_line
-from .types import ErrorBody, ErrorDetail
+from .wire import ErrorBody, ErrorDetail
 
 INVALID = "invalid_request_error"
 SERVER = "server_error"
@@ -33,6 +36,22 @@ class BodyError(engine.RequestError):
 
 class ModelNotFoundError(engine.RequestError):
     """The request asks for a model that this engine does not serve."""
+
+
+class NotFoundError(engine.RequestError):
+    """The request asks for something that is not there, or not any more."""
+
+
+class UnsupportedRequestError(engine.RequestError):
+    """The request is well formed and asks for what this server does not do."""
+
+
+class FieldError(engine.RequestError):
+    """An error about one field of the request, `param`, where the error itself cannot know which it was."""
+
+    def __init__(self, cause: Exception, param: str) -> None:
+        self.cause = cause
+        super().__init__(described(cause), param=param)
 
 
 class BodyTooLargeError(engine.EngineError):
@@ -53,6 +72,8 @@ class Answer:
 ANSWERS: Mapping[type[BaseException], Answer] = {
     BodyError: Answer(400, INVALID, "invalid_body"),
     ModelNotFoundError: Answer(404, INVALID, "model_not_found", "model"),
+    NotFoundError: Answer(404, INVALID, "not_found"),
+    UnsupportedRequestError: Answer(422, INVALID, "unsupported"),
     BodyTooLargeError: Answer(413, INVALID, "body_too_large"),
     SamplingError: Answer(400, INVALID, "invalid_value"),
     grammar.SchemaError: Answer(400, INVALID, "invalid_schema", "response_format"),
@@ -64,7 +85,7 @@ ANSWERS: Mapping[type[BaseException], Answer] = {
     engine.ContextLengthError: Answer(400, INVALID, "context_length_exceeded", "messages"),
     engine.RequestError: Answer(400, INVALID, "invalid_request"),
     PluginError: Answer(500, SERVER, "plugin_fault"),
-    engine.BusyError: Answer(503, SERVER, "engine_busy"),
+    engine.BusyError: Answer(429, "rate_limit_error", "engine_busy"),
     engine.ClosedError: Answer(503, SERVER, "engine_closed"),
     engine.PluginFault: Answer(500, SERVER, "plugin_fault"),
     engine.GrammarFault: Answer(500, SERVER, "grammar_fault"),
@@ -79,6 +100,8 @@ UNEXPECTED = Answer(500, SERVER, "internal_error")
 
 def answer_for(error: BaseException) -> Answer:
     """The row of the table for this error."""
+    if isinstance(error, FieldError):
+        return answer_for(error.cause)
     return next((ANSWERS[base] for base in type(error).__mro__ if base in ANSWERS), UNEXPECTED)
 
 

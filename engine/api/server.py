@@ -31,7 +31,8 @@ from ..errors import ClosedError, EngineError
 from ..lines import one_line
 from .body import parse_body, read_bytes
 from .errors import answer_for, body_for
-from .types import ChatCompletionChunk, ChatCompletionRequest, ErrorBody, ErrorDetail, Model, ModelList
+from .types import ChatCompletionChunk, ChatCompletionRequest
+from .wire import ErrorBody, ErrorDetail, Model, ModelList
 
 MAX_BODY_BYTES = 8 << 20
 LONG_BODY_BYTES = 64 << 10
@@ -63,7 +64,7 @@ def create_app(engine: AsyncEngine, *, max_body_bytes: int = MAX_BODY_BYTES) -> 
     async def model(request: Request) -> Response:
         name = request.path_params["model"]
         if name != engine.model:
-            raise chat.model_not_found(name, engine.model)
+            raise chat.model_not_found(name, [engine.model])
         return Response(
             Model(id=name, object="model", created=started, owned_by="slipcast").dump(), media_type=JSON_TYPE
         )

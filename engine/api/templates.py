@@ -1,6 +1,6 @@
 """Chat templates: the Jinja2 source that a model file carries, rendered in a sandbox.
 
-The conventions are those of Hugging Face's `apply_chat_template`: blocks trimmed, `messages`,
+The conventions are those of Hugging Face's `apply_chat_template`: blocks trimmed, `messages`, `tools`,
 `add_generation_prompt`, `bos_token` and `eos_token` as variables, the helpers `raise_exception` and `strftime_now`,
 a `tojson` that does not escape for HTML, loop controls, and `{% generation %}` blocks, which only mark text for
 training.
@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from datetime import datetime
+from decimal import Decimal
+from hashlib import sha256
 from typing import Any, NoReturn
 
 import jinja2
+import jinja2.meta
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.ext import Extension
 from jinja2.nodes import Concat, Node
@@ -27,7 +30,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ..errors import ConfigError, RequestError
-from .types import Message
+from .messages import Message
 
 MAX_PROMPT_CHARACTERS = 8 << 20
 MAX_SOURCE_CHARACTERS = 1 << 20
@@ -76,8 +79,11 @@ class ChatTemplate:
             bos_token=bos_token,
             eos_token=eos_token,
         )
+        self.source = source
+        self._short_ids = re.search(r"length\s*!=\s*9\b", source) is not None
         try:
             self._template = environment.from_string(source)
+            self.knows_tools = "tools" in jinja2.meta.find_undeclared_variables(environment.parse(source))
         except (jinja2.TemplateError, RecursionError) as error:
             raise ConfigError(
                 f"the chat template is not a valid Jinja2 template: {error}",
@@ -87,21 +93,30 @@ class ChatTemplate:
 
     def render(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[Message | Mapping[str, Any]],
         *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
         add_generation_prompt: bool = True,
+        variables: Mapping[str, Any] | None = None,
         quote: Callable[[str], str] = lambda text: text,
     ) -> str:
         """The prompt for these messages, with the opening of the assistant's turn at its end unless told otherwise.
 
-        `quote` is applied to each text of the messages before the template sees it. Raises RequestError if the template
-        refuses the conversation or exceeds its limits.
+        `tools`: in OpenAI's form, for templates that `knows_tools`. `variables`: what else a template may ask for, as
+        `enable_thinking`. `quote` is applied to each text of the messages and tools before the template sees it. Raises
+        RequestError if the template refuses the conversation or exceeds its limits.
         """
+        plain = [_quoted(_plain(message, short_ids=self._short_ids), quote) for message in messages]
+        for message in plain:
+            for call in message.get("tool_calls", ()):
+                call["function"]["arguments"] = _arguments(call["function"]["arguments"])
         pieces: list[str] = []
         length = 0
         try:
             for piece in self._template.generate(
-                messages=[_quoted(_plain(message), quote) for message in messages],
+                **(variables or {}),
+                messages=plain,
+                tools=_quoted(list(tools), quote) if tools else None,
                 add_generation_prompt=add_generation_prompt,
                 range=_Ranges(),
             ):
@@ -116,19 +131,51 @@ class ChatTemplate:
         return "".join(pieces)
 
 
-def _plain(message: Message) -> dict[str, Any]:
+def _plain(message: Message | Mapping[str, Any], *, short_ids: bool) -> dict[str, Any]:
     """The message as templates expect it: text content, `system` for OpenAI's newer name, absent fields absent."""
+    if not isinstance(message, Message):
+        return dict(message)
     plain: dict[str, Any] = {
         "role": "system" if message.role == "developer" else message.role,
         "content": message.text or (message.refusal or "" if message.role == "assistant" else ""),
     }
+    name_id = _short_id if short_ids else str
     if message.name is not None:
         plain["name"] = message.name
+    if message.reasoning_content is not None:
+        plain["reasoning_content"] = message.reasoning_content
     if message.tool_call_id is not None:
-        plain["tool_call_id"] = message.tool_call_id
+        plain["tool_call_id"] = name_id(message.tool_call_id)
     if message.tool_calls:
-        plain["tool_calls"] = [call.model_dump() for call in message.tool_calls]
+        plain["tool_calls"] = [{**call.model_dump(), "id": name_id(call.id)} for call in message.tool_calls]
     return plain
+
+
+def _short_id(text: str) -> str:
+    """The id of a call as Mistral's templates demand it, nine letters and digits, from any other."""
+    return text if len(text) == 9 and text.isalnum() else sha256(text.encode("utf-8", "replace")).hexdigest()[:9]
+
+
+class _Arguments(dict[str, Any]):
+    """Arguments of a call: an object to templates that write JSON themselves, a text to those that join texts."""
+
+    def __str__(self) -> str:
+        return _tojson(self)
+
+    def __add__(self, other: str) -> str:
+        return str(self) + other
+
+    def __radd__(self, other: str) -> str:
+        return other + str(self)
+
+
+def _arguments(text: str) -> _Arguments | str:
+    """The arguments for a template; what is no JSON object stays the text that it is."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return _Arguments(value) if isinstance(value, dict) else text
 
 
 def _quoted(value: Any, quote: Callable[[str], str]) -> Any:
@@ -147,7 +194,16 @@ def _tojson(value: Any, *, indent: int | None = None, ensure_ascii: bool = False
     separators = options.get("separators")
     if indent is not None and indent > MAX_INDENT:
         raise TemplateLimitError(f"an indent of {indent} is more than {MAX_INDENT}")
-    return json.dumps(value, indent=indent, ensure_ascii=ensure_ascii, sort_keys=sort_keys, separators=separators)
+    return json.dumps(
+        value, indent=indent, ensure_ascii=ensure_ascii, sort_keys=sort_keys, separators=separators, default=_number
+    )
+
+
+def _number(value: Any) -> Any:
+    """Numbers of schemas are kept exactly as they came."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() and abs(value) < 1 << 53 else float(value)
+    raise TypeError(f"{type(value).__name__} is no JSON")
 
 
 def _raise_exception(message: object) -> NoReturn:

@@ -1,23 +1,20 @@
-"""The wire: OpenAI's chat completion types, as the server reads and writes them and as the Python API returns them.
-
-Requests ignore fields that they do not know, since clients send many (`store`, `metadata`, `user`, ...), but what
-is known is checked strictly: `"temperature": "hot"` and `"max_tokens": true` are errors that name the field. Nothing
-that constrains the answer is ignored: other engines' fields for that are refused, and so is what `response_format`
-does not know.
-Responses hold exactly the fields that were set: `dump` leaves the others out, so that a chunk carries `"usage":
-null` only where OpenAI's does.
+"""Chat completions on the wire, as the server reads and writes them and as the Python API returns them.
 
 The shapes follow OpenAI's API reference, "Chat" (create, object, chunk object), plus the sampling extras of local
-engines: `top_k`, `min_p` and `repetition_penalty`.
+engines: `top_k`, `min_p` and `repetition_penalty`. Nothing that constrains the answer is ignored: other engines' fields
+for that are refused where they are not understood, and so is what `response_format` does not know.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from .constraints import ChoiceFormat, RegexFormat, StructuredOutputs
+from .constraints import ResponseFormat, StructuredOutputs
+from .messages import Message
+from .tools import ToolChoiceField, ToolDefinition
+from .wire import ChoiceLogprobs, StreamOptions, Usage, WireRequest, WireResponse
 
 # How other engines, and OpenAI before `tools`, are asked for what `response_format` and `tools` ask for.
 FOREIGN_CONSTRAINTS = (
@@ -31,144 +28,7 @@ FOREIGN_CONSTRAINTS = (
     "regex",
     "structural_tag",
 )
-Role = Literal["system", "developer", "user", "assistant", "tool"]
-FinishReason = Literal["stop", "length", "cancelled"]
-
-
-class WireRequest(BaseModel):
-    """A part of a request: unknown fields are ignored, known ones are checked without coercion, NaN is no number."""
-
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False, populate_by_name=True)
-
-
-class WireConstraint(WireRequest):
-    """A part of a request that says what the answer may be: a field that is not known is an error."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class WireResponse(BaseModel):
-    """A part of a response."""
-
-    model_config = ConfigDict(frozen=True)
-
-    def dump(self) -> str:
-        """The JSON text that goes over the wire: the fields that were set, in order."""
-        return self.model_dump_json(exclude_unset=True)
-
-
-# ----------------------------------------------------------------------------------------------------------- requests
-
-
-class ContentPart(WireRequest):
-    """One part of a message's content. Only text can be read by a text model."""
-
-    type: str
-    text: str | None = None
-    refusal: str | None = None
-
-    @model_validator(mode="after")
-    def _is_text(self) -> ContentPart:
-        if self.type == "text" and self.text is not None:
-            return self
-        if self.type == "refusal" and self.refusal is not None:
-            return self
-        if self.type in ("text", "refusal"):
-            raise ValueError(f"a content part of type {self.type!r} needs the field {self.type!r}")
-        raise ValueError(f"content parts of type {self.type!r} are not supported: this model reads text only")
-
-    @property
-    def words(self) -> str:
-        """The part's text."""
-        return (self.text if self.type == "text" else self.refusal) or ""
-
-
-class FunctionCall(WireRequest):
-    """The call inside a message of the history: `arguments` is a JSON text."""
-
-    name: str
-    arguments: str
-
-
-class ToolCall(WireRequest):
-    """A call that the assistant made earlier in the conversation."""
-
-    id: str
-    type: Literal["function"] = "function"
-    function: FunctionCall
-
-
-class Message(WireRequest):
-    """One message of the conversation. `content` may be null only for the assistant, as OpenAI sends its own calls
-    back.
-    """
-
-    role: Role
-    content: str | list[ContentPart] | None = None
-    name: str | None = None
-    refusal: str | None = None
-    tool_calls: list[ToolCall] | None = None
-    tool_call_id: str | None = None
-
-    @model_validator(mode="after")
-    def _has_content(self) -> Message:
-        if self.content is None and self.role != "assistant":
-            raise ValueError(f"a message with the role {self.role!r} needs content, a text or a list of text parts")
-        return self
-
-    @property
-    def text(self) -> str:
-        """The content as one text: parts are joined, null is empty."""
-        if isinstance(self.content, list):
-            return "".join(part.words for part in self.content)
-        return self.content or ""
-
-
-class JsonSchemaFormat(WireConstraint):
-    """`response_format.json_schema`. `strict` is accepted and changes nothing: a schema is always enforced exactly.
-
-    `order`, `whitespace` and `spelling` are this engine's extras: how the answer may be written
-    (see `slipcast.grammar.GrammarCompiler.json_schema`).
-    """
-
-    name: str | None = None
-    description: str | None = None
-    schema_: dict[str, Any] | bool = Field(alias="schema")
-    strict: bool | None = None
-    order: Literal["schema", "any"] | None = None
-    whitespace: Literal["bounded", "compact", "spaced", "pretty"] | None = None
-    spelling: Literal["natural", "any"] | None = None
-
-
-class TextFormat(WireConstraint):
-    """No constraint."""
-
-    type: Literal["text"]
-
-
-class JsonObjectFormat(WireConstraint):
-    """Any JSON object; with `schema`, as some clients send it, the same as `json_schema`."""
-
-    type: Literal["json_object"]
-    schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
-
-
-class JsonSchemaResponseFormat(WireConstraint):
-    """A value of this schema and nothing else."""
-
-    type: Literal["json_schema"]
-    json_schema: JsonSchemaFormat
-
-
-ResponseFormat = Annotated[
-    TextFormat | JsonObjectFormat | JsonSchemaResponseFormat | RegexFormat | ChoiceFormat, Field(discriminator="type")
-]
-
-
-class StreamOptions(WireRequest):
-    """`include_usage` asks for one more chunk at the end, with the token counts and no choices."""
-
-    include_usage: bool | None = None
+FinishReason = Literal["stop", "length", "tool_calls", "cancelled"]
 
 
 class ChatCompletionRequest(WireRequest):
@@ -197,8 +57,9 @@ class ChatCompletionRequest(WireRequest):
     top_logprobs: int | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
-    tools: list[dict[str, JsonValue]] | None = None
-    tool_choice: Literal["none", "auto", "required"] | dict[str, JsonValue] | None = None
+    tools: list[ToolDefinition] | None = None
+    tool_choice: ToolChoiceField | None = None
+    parallel_tool_calls: bool | None = None
     guided_json: dict[str, Any] | bool | str | None = None
     guided_regex: str | None = None
     guided_choice: list[str] | None = Field(default=None, min_length=1)
@@ -264,6 +125,7 @@ class ChatCompletionParams(TypedDict, total=False):
     stop: str | list[str] | None
     tools: Any
     tool_choice: Any
+    parallel_tool_calls: bool | None
     guided_json: Any
     guided_regex: str | None
     guided_choice: list[str] | None
@@ -273,53 +135,28 @@ class ChatCompletionParams(TypedDict, total=False):
     store: bool | None
 
 
-# ---------------------------------------------------------------------------------------------------------- responses
+class CalledFunction(WireResponse):
+    """The call of a function; `arguments` is a JSON text."""
+
+    name: str
+    arguments: str
 
 
-class TopLogprob(WireResponse):
-    """One of the most likely tokens at a place. `logprob` is natural, at most 0; `bytes` are the token's UTF-8
-    bytes.
-    """
+class MessageToolCall(WireResponse):
+    """A call that the assistant wants made."""
 
-    token: str
-    logprob: float
-    bytes: list[int] | None
-
-
-class TokenLogprob(TopLogprob):
-    """The token that was chosen, with the likeliest ones there."""
-
-    top_logprobs: list[TopLogprob]
-
-
-class ChoiceLogprobs(WireResponse):
-    """The log probabilities of a choice or of a chunk of it."""
-
-    content: list[TokenLogprob] | None
-    refusal: None = None
-
-
-class PromptTokensDetails(WireResponse):
-    """How much of the prompt was not computed again."""
-
-    cached_tokens: int
-
-
-class Usage(WireResponse):
-    """Token counts of a request, over all its choices."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    prompt_tokens_details: PromptTokensDetails | None = None
+    id: str
+    type: Literal["function"]
+    function: CalledFunction
 
 
 class AssistantMessage(WireResponse):
-    """The answer."""
+    """The answer. `content` is null where it consists of calls."""
 
     role: Literal["assistant"]
     content: str | None
     refusal: str | None = None
+    tool_calls: list[MessageToolCall] | None = None
 
 
 class Choice(WireResponse):
@@ -346,12 +183,31 @@ class ChatCompletion(WireResponse):
     system_fingerprint: str | None = None
 
 
+class FunctionDelta(WireResponse):
+    """The name with a call's first delta, pieces of the arguments with the others."""
+
+    name: str | None = None
+    arguments: str | None = None
+
+
+class ToolCallDelta(WireResponse):
+    """More of one call: first its `index`, `id`, `type`, name and empty arguments, later `index` and arguments."""
+
+    index: int
+    id: str | None = None
+    type: Literal["function"] | None = None
+    function: FunctionDelta
+
+
 class Delta(WireResponse):
-    """What a chunk adds to a choice: the role once at its beginning, then pieces of content, nothing at its end."""
+    """What a chunk adds to a choice: the role once at its beginning, then pieces of content or calls, nothing at its
+    end.
+    """
 
     role: Literal["assistant"] | None = None
     content: str | None = None
     refusal: str | None = None
+    tool_calls: list[ToolCallDelta] | None = None
 
 
 class ChunkChoice(WireResponse):
@@ -374,34 +230,3 @@ class ChatCompletionChunk(WireResponse):
     choices: list[ChunkChoice]
     usage: Usage | None = None
     system_fingerprint: str | None = None
-
-
-class Model(WireResponse):
-    """A model that this server answers for."""
-
-    id: str
-    object: Literal["model"]
-    created: int
-    owned_by: str
-
-
-class ModelList(WireResponse):
-    """The body of `GET /v1/models`."""
-
-    object: Literal["list"]
-    data: list[Model]
-
-
-class ErrorDetail(WireResponse):
-    """`param` is the request's field at fault as a path (`messages.0.role`), `code` a stable name of the cause."""
-
-    message: str
-    type: str
-    param: str | None
-    code: str | None
-
-
-class ErrorBody(WireResponse):
-    """The body of every answer that is no success, and the last event of a stream that failed."""
-
-    error: ErrorDetail

@@ -1,0 +1,223 @@
+"""From events to chat completions: one answer, or the chunks of a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from ...plugins import CallDelta, ToolDelta
+from .. import request as events
+from ..request import Finished, TextDelta
+from . import types as wire
+from .choices import ChoiceReader, ReaderFactory, Tally, logprobs_of
+from .wire import ChoiceLogprobs, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ChatHead:
+    """What an answer must carry whatever the model says.
+
+    `created` is in seconds since the epoch. `prompt` and `choices`: tokens of the prompt, and how many answers it gets.
+    `named`: one tool was asked for by its name, which OpenAI's finish reasons do not count as the model's decision.
+    """
+
+    id: str
+    model: str
+    created: int
+    prompt: int
+    choices: int
+    logprobs: bool
+    includes_usage: bool
+    named: bool
+    reader: ReaderFactory
+
+
+def finish_reason(finished: Finished | None, reader: ChoiceReader, head: ChatHead) -> wire.FinishReason:
+    """OpenAI's finish reason; `finished` is None for a choice that a stop string ended."""
+    reason: wire.FinishReason = "stop" if finished is None else finished.reason
+    return "tool_calls" if reason == "stop" and reader.calls and not head.named else reason
+
+
+class ChunkAssembler:
+    """Turns events into the chunks of a stream."""
+
+    def __init__(self, head: ChatHead) -> None:
+        self._head = head
+        self._tally = Tally([head.prompt], head.choices)
+        self._readers = [head.reader() for _ in range(head.choices)]
+        self._opened: set[int] = set()
+
+    @property
+    def done(self) -> bool:
+        """True once the last chunk was made."""
+        return self._tally.done
+
+    def feed(self, event: TextDelta | Finished) -> list[wire.ChatCompletionChunk]:
+        """The chunks that this event is worth, which may be none."""
+        index = event.index
+        if not self._tally.running(index):
+            return []
+        chunks = []
+        if index not in self._opened:
+            self._opened.add(index)
+            chunks.append(self._chunk(index, wire.Delta(role="assistant", content="")))
+        reader = self._readers[index]
+        if isinstance(event, TextDelta):
+            self._tally.count(event)
+            deltas = [_delta(delta) for delta in reader.push(event.text)]
+            logprobs = logprobs_of(event.tokens) if self._head.logprobs and event.tokens else None
+            if logprobs is not None and not deltas:
+                deltas = [wire.Delta(content="")]
+            for position, delta in enumerate(deltas):
+                chunks.append(self._chunk(index, delta, logprobs=None if position else logprobs))
+            if not reader.stopped:
+                return chunks
+            self._tally.end(index)
+        else:
+            self._tally.add(event)
+            chunks += [self._chunk(index, _delta(delta)) for delta in reader.end()]
+        finished = event if isinstance(event, Finished) else None
+        chunks.append(self._chunk(index, wire.Delta(), finished=finish_reason(finished, reader, self._head)))
+        if finished is not None and finished.forced_close:
+            chunks[-1] = _forced(chunks[-1])
+        if self._tally.done and self._head.includes_usage:
+            chunks.append(self._envelope([], usage=self._tally.usage()))
+        return chunks
+
+    def _chunk(
+        self,
+        index: int,
+        delta: wire.Delta,
+        *,
+        logprobs: ChoiceLogprobs | None = None,
+        finished: wire.FinishReason | None = None,
+    ) -> wire.ChatCompletionChunk:
+        choice = wire.ChunkChoice(index=index, delta=delta, logprobs=logprobs, finish_reason=finished)
+        return self._envelope([choice], usage=None)
+
+    def _envelope(self, choices: list[wire.ChunkChoice], *, usage: Usage | None) -> wire.ChatCompletionChunk:
+        chunk = wire.ChatCompletionChunk(
+            id=self._head.id,
+            object="chat.completion.chunk",
+            created=self._head.created,
+            model=self._head.model,
+            choices=choices,
+        )
+        # A field that is set is written: clients that asked for usage expect the key, null, in every other chunk.
+        return chunk.model_copy(update={"usage": usage}) if self._head.includes_usage else chunk
+
+
+def _forced(chunk: wire.ChatCompletionChunk) -> wire.ChatCompletionChunk:
+    """The chunk with the note that its choice was completed just in time."""
+    choices = [choice.model_copy(update={"forced_close": True}) for choice in chunk.choices]
+    return chunk.model_copy(update={"choices": choices})
+
+
+def _delta(delta: ToolDelta) -> wire.Delta:
+    if not isinstance(delta, CallDelta):
+        return wire.Delta(content=delta.text)
+    if delta.name is None:
+        more = wire.FunctionDelta(arguments=delta.arguments)
+        return wire.Delta(tool_calls=[wire.ToolCallDelta(index=delta.index, function=more)])
+    begun = wire.FunctionDelta(name=delta.name, arguments=delta.arguments)
+    return wire.Delta(
+        tool_calls=[wire.ToolCallDelta(index=delta.index, id=new_call_id(), type="function", function=begun)]
+    )
+
+
+def new_call_id() -> str:
+    """A fresh id for a call."""
+    return f"call_{uuid4().hex[:24]}"
+
+
+class _Gathered:
+    """One choice, as far as it has come."""
+
+    def __init__(self, reader: ChoiceReader) -> None:
+        self.reader = reader
+        self.content: list[str] = []
+        self.calls: list[tuple[str, list[str]]] = []
+        self.tokens: list[events.TokenLogprob] = []
+        self.reason: wire.FinishReason = "stop"
+        self.forced_close = False
+
+    def take(self, deltas: list[ToolDelta]) -> None:
+        """Put the pieces where they belong."""
+        for delta in deltas:
+            if not isinstance(delta, CallDelta):
+                self.content.append(delta.text)
+            elif delta.name is not None:
+                self.calls.append((delta.name, [delta.arguments]))
+            else:
+                self.calls[delta.index][1].append(delta.arguments)
+
+    def message(self) -> wire.AssistantMessage:
+        """The answer; without content if it consists of calls."""
+        content = "".join(self.content)
+        if not self.calls:
+            return wire.AssistantMessage(role="assistant", content=content, refusal=None)
+        calls = [
+            wire.MessageToolCall(
+                id=new_call_id(),
+                type="function",
+                function=wire.CalledFunction(name=name, arguments="".join(arguments)),
+            )
+            for name, arguments in self.calls
+        ]
+        return wire.AssistantMessage(role="assistant", content=content or None, refusal=None, tool_calls=calls)
+
+
+class CompletionAssembler:
+    """Gathers events into one answer."""
+
+    def __init__(self, head: ChatHead) -> None:
+        self._head = head
+        self._tally = Tally([head.prompt], head.choices)
+        self._choices = [_Gathered(head.reader()) for _ in range(head.choices)]
+
+    @property
+    def done(self) -> bool:
+        """True once every choice has finished."""
+        return self._tally.done
+
+    def feed(self, event: TextDelta | Finished) -> list[wire.ChatCompletion]:
+        """The answer, once the last event is in; nothing before."""
+        if not self._tally.running(event.index):
+            return []
+        choice = self._choices[event.index]
+        if isinstance(event, TextDelta):
+            self._tally.count(event)
+            choice.tokens += event.tokens
+            choice.take(choice.reader.push(event.text))
+            if not choice.reader.stopped:
+                return []
+            self._tally.end(event.index)
+            finished = None
+        else:
+            finished = event
+            self._tally.add(finished)
+            choice.take(choice.reader.end())
+            choice.forced_close = finished.forced_close
+        choice.reason = finish_reason(finished, choice.reader, self._head)
+        return [self._answer()] if self._tally.done else []
+
+    def _answer(self) -> wire.ChatCompletion:
+        head = self._head
+        choices = [
+            wire.Choice(
+                index=index,
+                message=choice.message(),
+                logprobs=logprobs_of(choice.tokens) if head.logprobs else None,
+                finish_reason=choice.reason,
+                **({"forced_close": True} if choice.forced_close else {}),
+            )
+            for index, choice in enumerate(self._choices)
+        ]
+        return wire.ChatCompletion(
+            id=head.id,
+            object="chat.completion",
+            created=head.created,
+            model=head.model,
+            choices=choices,
+            usage=self._tally.usage(),
+        )
