@@ -5,6 +5,7 @@ The toy's next token depends on the whole history, so a lost or misplaced token 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -79,6 +80,12 @@ class ToyCache:
         assert self.length(sequence) % self.page_size == 0
         self.extend(sequence, list(data))
 
+    def truncate(self, sequence: int, count: int) -> None:
+        kept = len(self.sequences[sequence]) - count
+        assert count > 0 and kept >= 0
+        del self.sequences[sequence][kept:]
+        self._shared[sequence] = self._shared[sequence][: -(-kept // self.page_size)]
+
     def extend(self, sequence: int, tokens: Sequence[int]) -> None:
         self.sequences[sequence].extend(tokens)
         while len(self._shared[sequence]) * self.page_size < len(self.sequences[sequence]):
@@ -88,13 +95,25 @@ class ToyCache:
                 raise PagesExhaustedError("the toy ran out of pages", needed=1, free=0)
 
 
-def toy_logits(history: Sequence[int]) -> np.ndarray:
+def toy_logits(history: Sequence[int], spread: float = 3.0) -> np.ndarray:
     """float32 [PADDED], a function of the history. Padding has the highest logits, and must never be drawn."""
     seed = int.from_bytes(hashlib.blake2b(bytes(history), digest_size=8).digest())
-    logits = np.random.Generator(np.random.PCG64(seed)).normal(0.0, 3.0, PADDED).astype(np.float32)
+    logits = np.random.Generator(np.random.PCG64(seed)).normal(0.0, spread, PADDED).astype(np.float32)
     logits[EOS] -= 2.0
     logits[SIZE:] = 50.0
     return logits
+
+
+def repeating_logits(history: Sequence[int]) -> np.ndarray:
+    """Mostly what came nine tokens before, so that it can often be guessed."""
+    logits = toy_logits(history)
+    logits[history[-9 % len(history)]] += 9.0
+    return logits
+
+
+def like_it(logits: Callable[[Sequence[int]], np.ndarray]) -> Callable[[Sequence[int]], np.ndarray]:
+    """A smaller model: nearly the same logits."""
+    return lambda history: logits(history) + toy_logits((*history, 1), 0.5)
 
 
 @dataclass
@@ -104,6 +123,7 @@ class ToyModel:
     steps: int = 0
     batches: list[list[int]] = field(default_factory=list)
     max_rows: int = 10_000
+    logits: Callable[[Sequence[int]], np.ndarray] = toy_logits
     _open: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -118,7 +138,9 @@ class ToyModel:
         finally:
             self._open.set()
 
-    def step(self, sequence_ids: Sequence[int], tokens: Sequence[Sequence[int]]) -> np.ndarray:
+    def step(
+        self, sequence_ids: Sequence[int], tokens: Sequence[Sequence[int]], counts: Sequence[int] | None = None
+    ) -> np.ndarray:
         assert self._open.wait(60)
         self.steps += 1
         self.on_step(self.steps)
@@ -127,7 +149,11 @@ class ToyModel:
         assert sum(map(len, tokens)) <= self.max_rows
         for sequence, chunk in zip(sequence_ids, tokens, strict=True):
             self.cache.extend(sequence, chunk)
-        return np.stack([toy_logits(self.cache.sequences[sequence]) for sequence in sequence_ids])
+        rows = []
+        for sequence, count in zip(sequence_ids, counts or [1] * len(sequence_ids), strict=True):
+            text = self.cache.sequences[sequence]
+            rows += [self.logits(text[: len(text) - back]) for back in range(count - 1, -1, -1)]
+        return np.stack(rows)
 
 
 class WordMatcher:
@@ -151,6 +177,9 @@ class WordMatcher:
             return False
         self.done += data
         return True
+
+    def fork(self) -> WordMatcher:
+        return copy.copy(self)
 
     def is_accepting(self) -> bool:
         return self.done.decode() in self.texts

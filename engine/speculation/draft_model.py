@@ -79,30 +79,28 @@ class DraftModel:
     def offer(self, choices: Mapping[Choice, int]) -> dict[Choice, int]:
         """All of them, of those that the model's context and cache have room for and that it has caught up with."""
         offers: dict[Choice, int] = {}
-        pages, left = 0, self._chunk
+        first, ahead = self._chunk, self._chunk  # tokens left for the first step of guessing, and for catching up
+        pages = 0
         for choice, longest in choices.items():
             if choice.length + longest > self._context:
                 continue
             line = self._line(choice)
-            need = pages + self._pages(choice.length + longest) - self._pages(len(line.tokens))
-            if not self._reserve(need, choices):
+            need = self._pages(choice.length + longest) - self._pages(len(line.tokens))
+            if not self._reserve(pages + need, choices):
                 break
-            pages = need
             behind = choice.length - len(line.tokens)
-            if behind > _FEW:
-                fed = min(behind - 1, left)
-                if fed > 0:
-                    self._feed([line], [choice.tokens(len(line.tokens), len(line.tokens) + fed)])
-                    self._tell(line, len(line.tokens))
-                    pages = 0  # they are taken: what the next ones need is reserved anew
-                    for other in offers:
-                        held = self._lines[other]
-                        pages += self._pages(other.length + offers[other]) - self._pages(len(held.tokens))
-                    left -= fed
-                if choice.length - len(line.tokens) > _FEW:
-                    continue
-                pages += self._pages(choice.length + longest) - self._pages(len(line.tokens))
-            offers[choice] = longest
+            if behind > _FEW and ahead > 0:
+                fed = min(behind - 1, ahead)
+                ahead -= fed
+                start, held = len(line.tokens), self._pages(len(line.tokens))
+                self._feed([line], [choice.tokens(start, start + fed)])
+                self._tell(line, len(line.tokens))
+                need -= self._pages(len(line.tokens)) - held
+                behind -= fed
+            if behind <= min(_FEW, first):
+                first -= behind
+                pages += need
+                offers[choice] = longest
         return offers
 
     def guess(self, lengths: Mapping[Choice, int]) -> dict[Choice, Draft]:

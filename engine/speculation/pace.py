@@ -16,9 +16,9 @@ WIDEST = 64
 """Rows of the widest step that gets drafts: beyond, each row costs as much as the one before."""
 _EASE = 0.1  # a row's cost beside a step's, until it was measured: little, so that it will be
 _RECENT = 0.2  # weight of the last measurement
-_FADE = 0.9  # of what a choice's guesses have shown, at each of them
+_FADE = 0.95  # of what a choice's guesses have shown, at each of them
 _FORGET = 0.99  # of it, at each step without a guess: so a text that changes is tried again
-_TRUST = 2.0  # how many guesses the expectation counts for
+_TRUST = 1.0  # how many guesses the expectation counts for
 
 
 class Costs:
