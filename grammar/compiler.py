@@ -13,6 +13,10 @@ from .automaton.automaton import JsonAutomaton
 from .automaton.frames import Order
 from .automaton.specs import Spelling, Whitespace
 from .automaton.text import TextAutomaton
+from .bnf.automaton import GrammarAutomaton
+from .bnf.checks import GrammarReport
+from .bnf.ir import Grammar
+from .bnf.read import Syntax, read
 from .errors import GrammarError, SchemaError
 from .pause import COLLECTOR
 from .pipeline import Arena, JsonOptions, Registry, WhitespaceMode
@@ -32,10 +36,17 @@ class CompiledGrammar:
     """A grammar ready for requests; immutable, shared by all that use it, safe for threads."""
 
     def __init__(
-        self, automaton: JsonAutomaton | TextAutomaton, level: TokenLevel, kind: str, schema: Schema | None = None
+        self,
+        automaton: JsonAutomaton | TextAutomaton | GrammarAutomaton,
+        level: TokenLevel,
+        kind: str,
+        schema: Schema | None = None,
+        rules: GrammarReport | None = None,
     ) -> None:
         self.kind = kind
-        """"json_schema", "json_object", "regex" or "choice"."""
+        """"json_schema", "json_object", "regex", "choice", "grammar" or "structural_tag"."""
+        self.rules = GrammarReport() if rules is None else rules
+        """Of a grammar of rules: which are used and which are not, and warnings."""
         self._automaton = automaton
         self._level = level
         self._schema = schema
@@ -151,6 +162,27 @@ class GrammarCompiler:
             lambda arena: CompiledGrammar(arena.text(words(chosen), "the list of choices"), arena.level, "choice"),
         )
 
+    def grammar(self, text: str, syntax: Syntax = "grammarbnf", *, start: str | None = None) -> CompiledGrammar:
+        """The grammar that a text describes.
+
+        syntax  "grammarbnf" (the product's own), "gbnf" (llama.cpp), "ebnf" (xgrammar) or "lark" (Lark with
+                llguidance's extensions)
+        start   the rule to start with; None: `root`, or what `%start` names, or `start` in Lark
+
+        Raises GrammarTextError with line and column, UnsupportedError, BudgetError, and what embedded schemas raise.
+        """
+        return self._get(
+            ("grammar", text, syntax, start), lambda arena: self._rules(arena, read(text, syntax, start=start))
+        )
+
+    def compile(self, grammar: Grammar) -> CompiledGrammar:
+        """The grammar of rules in the one form that all readers produce; it is not kept. Raises as `grammar`."""
+        return self._get(None, lambda arena: self._rules(arena, grammar))
+
+    def _rules(self, arena: Arena, grammar: Grammar, kind: str = "grammar") -> CompiledGrammar:
+        automaton, report = arena.grammar(grammar)
+        return CompiledGrammar(automaton, arena.level, kind, rules=report)
+
     def fill_masks(self, matchers: Sequence[Matcher], rows: MaskRow) -> None:
         """Writes the mask of `matchers[i]` to `rows[i]`: int32 or uint32 [len(matchers) or more, ceil(size / 32)]."""
         levels = {id(matcher.level): matcher.level for matcher in matchers}
@@ -186,6 +218,8 @@ class GrammarCompiler:
                     self.json_schema(json.loads(record["source"]), whitespace=whitespace, **options)
                 elif record["kind"] == "regex":
                     self.regex(record["source"])
+                elif record["kind"] == "grammar":
+                    self.grammar(record["source"], **options)
                 else:
                     self.choice(record["source"])
             except GrammarError:
@@ -220,7 +254,9 @@ class GrammarCompiler:
 def _line(key: tuple[object, ...]) -> str | None:
     kind, source, *rest = key
     record: dict[str, Any] = {"kind": kind, "source": source.json() if isinstance(source, Content) else source}
-    if rest:
+    if kind == "grammar":
+        record["options"] = dict(zip(("syntax", "start"), rest, strict=True))
+    elif rest:
         options = rest[0]
         assert isinstance(options, JsonOptions)
         space = options.whitespace

@@ -3,6 +3,7 @@
     schema.read         keywords to expressions            grammar/schema
     Algebra             expressions to clauses             grammar/algebra
     JsonAutomaton       clauses to a byte automaton        grammar/automaton
+    GrammarAutomaton    grammars of rules likewise         grammar/bnf
     TokenLevel          bytes to token masks               grammar/tokens
 
 Everything after reading is lazy: compiling builds what the first mask needs, the rest is built where a text leads.
@@ -10,6 +11,7 @@ Everything after reading is lazy: compiling builds what the first mask needs, th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,6 +23,10 @@ from .automaton.lexemes import Lexemes
 from .automaton.specs import Spelling, Whitespace
 from .automaton.tables import Tables
 from .automaton.text import TextAutomaton
+from .bnf.automaton import GrammarAutomaton
+from .bnf.checks import GrammarReport
+from .bnf.compile import compile_grammar
+from .bnf.ir import Grammar
 from .errors import BudgetError, UnsatisfiableError
 from .regular import Language
 from .schema import Schema, read
@@ -79,6 +85,16 @@ class Arena:
             # Equal parts are read as one node with the pointer of its first place: read again to say exactly where.
             schema = read(source, dialect=options.dialect, formats=options.formats, registry=registry, share=False)
             return JsonAutomaton(self.tables, self._lexeme(options), schema, frames), schema
+
+    def grammar(self, grammar: Grammar) -> tuple[GrammarAutomaton, GrammarReport]:
+        """The automaton of a grammar of rules, and what was found in them."""
+
+        def embedded(schema: Any, options: Mapping[str, Any]) -> JsonAutomaton:
+            space = options.get("whitespace", "bounded")
+            space = space if isinstance(space, Whitespace) else Whitespace(space)
+            return self.json(schema, JsonOptions(**{**options, "whitespace": space}), None)[0]
+
+        return compile_grammar(self.tables, grammar, embedded, lambda: self.level.vocabulary.special_ids)
 
     def text(self, language: Language, name: str) -> TextAutomaton:
         """The automaton of a regular language."""

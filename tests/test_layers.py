@@ -30,6 +30,7 @@ GRAMMAR_STAGES = (
     "schema",
     "algebra",
     "automaton",
+    "bnf",
     "tokens",
     "sampling",
     "pipeline",

@@ -4,16 +4,17 @@ made loops where that is the same language.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..errors import BudgetError
+from ..errors import BudgetError, GrammarTextError
 from .ir import Capture, Chars, Choice, Free, Grammar, JsonSchema, Node, Reference, Regex, Repeat, Sequence, Text, Token
-from .nodes import ALT, CALL, SEQ, Pool
+from .nodes import ALT, SEQ, Pool
 from .triggers import free_text
 
 MAX_DEPTH: Final = 300
+TokenIds = Callable[[], Mapping[str, int]]
 START: Final = 0
 """The rule that stands for a whole text; no rule refers to it."""
 
@@ -24,7 +25,6 @@ class Lowered:
 
     bodies   the node of each rule, `names` its name
     schemas  the embedded schemas, by number
-    captures names of captured parts, for the report
     """
 
     pool: Pool = field(default_factory=Pool)
@@ -33,10 +33,10 @@ class Lowered:
     schemas: list[JsonSchema] = field(default_factory=list)
 
 
-def lowered(grammar: Grammar, token_ids: Mapping[str, int]) -> Lowered:
-    """The grammar as nodes. `token_ids`: ids of special tokens by name.
+def lowered(grammar: Grammar, token_ids: TokenIds) -> Lowered:
+    """The grammar as nodes. `token_ids` gives the ids of special tokens by name, when a token is named.
 
-    References must be defined (`checks.check`). Raises BudgetError where the grammar nests too deep.
+    Raises GrammarTextError for a token that the vocabulary does not have. References must be defined (`checks.check`). Raises BudgetError where the grammar nests too deep.
     """
     result = Lowered()
     lowering = _Lowering(result, {name: i + 1 for i, name in enumerate(grammar.rules)}, token_ids)
@@ -48,7 +48,7 @@ def lowered(grammar: Grammar, token_ids: Mapping[str, int]) -> Lowered:
 
 
 class _Lowering:
-    def __init__(self, result: Lowered, numbers: Mapping[str, int], token_ids: Mapping[str, int]) -> None:
+    def __init__(self, result: Lowered, numbers: Mapping[str, int], token_ids: TokenIds) -> None:
         self.numbers = numbers
         self._result = result
         self._pool = result.pool
@@ -79,13 +79,21 @@ class _Lowering:
             case JsonSchema():
                 self._result.schemas.append(node)
                 return pool.json(len(self._result.schemas) - 1)
-            case Token(ids, names, negated):
-                return pool.token(ids | {self._token_ids[name] for name in names}, negated)
+            case Token():
+                return pool.token(node.ids | self._named(node), node.negated)
             case Free():
                 contents = [self.node(tag.content, depth) for tag in node.tags]
                 return free_text(pool, node, contents)
             case _:
                 raise TypeError(f"{type(node).__name__} is not lowered yet: call terminals.lower first")
+
+    def _named(self, node: Token) -> frozenset[int]:
+        known = self._token_ids() if node.names else {}
+        for name in sorted(node.names - known.keys()):
+            raise GrammarTextError(
+                f"the vocabulary has no special token {name}", line=node.place.line, column=node.place.column
+            )
+        return frozenset(known[name] for name in node.names)
 
     def _regex(self, language: Any) -> int:
         pool = self._pool
@@ -129,6 +137,3 @@ def without_direct_recursion(pool: Pool, rule: int, body: int) -> int:
     single = pool.seq((pool.star(pool.alt(begins)) if begins else pool.empty, pool.alt(others)))
     more = ends + [pool.seq((middle, single)) for middle in middles]
     return pool.seq((single, pool.star(pool.alt(more)))) if more else single
-
-
-__all__ = ["CALL", "START", "Lowered", "lowered", "without_direct_recursion"]

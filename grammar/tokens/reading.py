@@ -67,12 +67,17 @@ def read_tokens(description: Mapping[str, Any]) -> list[bytes | None]:
     return tokens
 
 
+def read_added(description: Mapping[str, Any]) -> dict[str, int]:
+    """Ids of the added tokens by what they are called."""
+    return {str(token["content"]): int(token["id"]) for token in description.get("added_tokens") or ()}
+
+
 def find_eos(description: Mapping[str, Any], folder: Path | None) -> list[int]:
     """Ids that end a text: from the configurations beside `tokenizer.json`, else by the names models give them.
 
     Raises VocabularyError if there is none.
     """
-    ids = {str(token["content"]): int(token["id"]) for token in description.get("added_tokens") or ()}
+    ids = read_added(description)
     configured = [] if folder is None else list(_configured_eos(folder, ids))
     found = configured or [ids[name] for name in _EOS_NAMES if name in ids]
     if not found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from ..errors import VocabularyError
 from .cache import cache_folder, load_arrays, save_arrays
-from .reading import find_eos, read_tokens
+from .reading import find_eos, read_added, read_tokens
 from .trie import BYTE_MASK, END_SHIFT, MAX_DEPTH, Trie, build_trie
 from .tries import Tries
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_FORMAT: Final = b"slipcast vocabulary 2"
+_FORMAT: Final = b"slipcast vocabulary 3"
 MAIN: Final = 0
 """The root of the trie over all tokens."""
 _TRIE: Final = "trie_"
@@ -35,13 +35,18 @@ class Vocabulary:
 
     tokens   bytes of each id, None for ids that are never text: special, unused, ends of text, padding
     eos_ids  ids that may end a text once the grammar accepts
+    special_ids  ids of added tokens by name, as `<|im_end|>`: what grammars call them
     size     number of ids including padding, the width of the model's logits; a mask has `words` 32-bit words
     tries    the byte trie over `tokens`, its root at MAIN; others are added by the token level
     stripped root of the trie over the tokens with at most one leading white-space character, without it
     """
 
     def __init__(
-        self, tokens: Sequence[bytes | None], eos_ids: Sequence[int], size: int | None = None
+        self,
+        tokens: Sequence[bytes | None],
+        eos_ids: Sequence[int],
+        size: int | None = None,
+        special_ids: Mapping[str, int] | None = None,
     ) -> None:
         """`tokens[i]` is what the id i spells, None if it is not text. `size` pads to the width of the logits.
 
@@ -49,6 +54,7 @@ class Vocabulary:
         Raises VocabularyError if no token is text, an end is out of range, or `size` is below `len(tokens)`.
         """
         checked = _check(tokens, eos_ids, size)
+        self.special_ids = dict(special_ids or {})
         self._setup(checked, tuple(eos_ids), _content_key(checked, eos_ids), _build(checked), _build_stripped(checked))
 
     @classmethod
@@ -73,9 +79,12 @@ class Vocabulary:
         restored = None if stored is None else _restore(stored)
         if restored is not None:
             vocabulary = cls.__new__(cls)
+            vocabulary.special_ids = restored[3]
             vocabulary._setup(restored[0], tuple(eos_ids), key, restored[1], restored[2])
             return vocabulary
-        vocabulary = cls(read_tokens(_parse(text) if description is None else description), eos_ids, size)
+        if description is None:
+            description = _parse(text)
+        vocabulary = cls(read_tokens(description), eos_ids, size, read_added(description))
         save_arrays(path, _store(vocabulary))
         return vocabulary
 
@@ -219,6 +228,7 @@ def _build_stripped(tokens: Sequence[bytes | None]) -> Trie:
 def _store(vocabulary: Vocabulary) -> dict[str, npt.NDArray[Any]]:
     text = np.frombuffer(b"".join([token for token in vocabulary.tokens if token]), np.uint8)
     arrays: dict[str, npt.NDArray[Any]] = {"text": text, "token_lengths": _lengths(vocabulary.tokens)}
+    arrays["special"] = np.frombuffer(json.dumps(vocabulary.special_ids).encode(), np.uint8)
     tries = vocabulary.tries
     main = tries.trie(MAIN, vocabulary.node_count)
     for prefix, trie in ((_TRIE, main), (_STRIPPED, tries.trie(vocabulary.stripped, vocabulary._stripped_nodes))):
@@ -226,9 +236,10 @@ def _store(vocabulary: Vocabulary) -> dict[str, npt.NDArray[Any]]:
     return arrays
 
 
-def _restore(stored: dict[str, npt.NDArray[Any]]) -> tuple[tuple[bytes | None, ...], Trie, Trie] | None:
+def _restore(stored: dict[str, npt.NDArray[Any]]) -> tuple[tuple[bytes | None, ...], Trie, Trie, dict[str, int]] | None:
     try:
         text, lengths = stored["text"].tobytes(), stored["token_lengths"]
+        special = json.loads(stored["special"].tobytes())
         tries = [
             Trie(**{name: stored[prefix + name] for name in Trie.__dataclass_fields__})
             for prefix in (_TRIE, _STRIPPED)
@@ -240,7 +251,7 @@ def _restore(stored: dict[str, npt.NDArray[Any]]) -> tuple[tuple[bytes | None, .
         None if length < 0 else text[end - length : end]
         for length, end in zip(lengths.tolist(), ends.tolist(), strict=True)
     )
-    return tokens, tries[0], tries[1]
+    return tokens, tries[0], tries[1], special
 
 
 def _tokenizer_text(source: Tokenizer | str | Path) -> tuple[bytes, Path | None]:

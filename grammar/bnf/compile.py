@@ -1,0 +1,53 @@
+"""From the one form of grammars to the automaton, through all stages.
+
+    checks      references, rules that derive nothing, unused ones
+    terminals   `&`, `~` and shortest matches to languages
+    lower       to numbered nodes; direct recursion to loops
+    analysis    shortest texts, first and following bytes, what is put where it is called
+    automaton   rows and frames, lazily
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..automaton.automaton import JsonAutomaton
+from ..automaton.tables import Tables
+from ..errors import BudgetError, GrammarTextError
+from . import terminals
+from .analysis import Analysis
+from .automaton import GrammarAutomaton
+from .checks import GrammarReport, check_productive, check_references
+from .embed import Embedder
+from .ir import Grammar, JsonSchema
+from .lower import lowered
+
+EmbeddedJson = Callable[[Any, Mapping[str, Any]], JsonAutomaton]
+"""Makes the automaton of an embedded schema, from the schema and its options."""
+
+
+def compile_grammar(
+    tables: Tables, grammar: Grammar, json: EmbeddedJson, token_ids: Callable[[], Mapping[str, int]]
+) -> tuple[GrammarAutomaton, GrammarReport]:
+    """The automaton of a grammar, and what was found in it. `token_ids`: ids of special tokens by name.
+
+    Raises GrammarTextError for wrong rules, with their place; what schemas raise; BudgetError for what is too large.
+    """
+    try:
+        report = check_references(grammar)
+        plain = lowered(terminals.lower(grammar), token_ids)
+        schemas = [_schema(schema, json) for schema in plain.schemas]
+        embedder = Embedder(tables, schemas)
+        analysis = Analysis(plain, embedder.costs)
+        check_productive(grammar, plain, analysis, report)
+        return GrammarAutomaton(tables, plain, analysis, embedder), report
+    except RecursionError:
+        raise BudgetError("the grammar nests too deep for the stack that is left here") from None
+
+
+def _schema(schema: JsonSchema, json: EmbeddedJson) -> JsonAutomaton:
+    try:
+        return json(schema.schema, schema.options)
+    except TypeError as error:  # options that json_schema does not have
+        raise GrammarTextError(str(error), line=schema.place.line, column=schema.place.column) from None
