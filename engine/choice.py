@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..plugins.protocols import CompiledGrammar, Matcher, WayOut
 from ..samplers import SamplingParams
@@ -98,9 +99,14 @@ class Choice:
         """Lower comes first."""
         return self.owner.request.priority
 
+    @property
+    def plugins(self) -> Mapping[str, Any]:
+        """The request's parameters for plugins, by their names."""
+        return self.owner.request.plugins
+
     def options(self, model: type[Options], /) -> Options | None:
         """The request's parameters for the plugin whose model this is."""
-        return next((given for given in self.owner.request.plugins.values() if isinstance(given, model)), None)
+        return next((given for given in self.plugins.values() if isinstance(given, model)), None)
 
     @property
     def length(self) -> int:

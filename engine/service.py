@@ -23,6 +23,7 @@ from .jumps import Jumps
 from .lines import one_line
 from .loop import Loop, StepModel
 from .masking import Masks
+from .matching import Matching
 from .request import GenerationRequest, OnEvent
 from .scheduler import BatchScheduler
 from .speculation.draft_model import DraftModel
@@ -307,7 +308,8 @@ def _way_out(matcher: Matcher, budget: int, asked: int | None) -> WayOut | None:
 def _build(config: EngineConfig, parts: Parts, ended: Callable[[str], None]) -> tuple[Loop, BatchScheduler]:
     """Ask the plugins once for everything, and put the loop together from their answers."""
     plugins, limits = parts.plugins, config.limits
-    chain = SamplerChain(plugins.logits_processors(parts.vocabulary_size), plugins.sampler(config.sampler))
+    processors = plugins.logits_processors(parts.vocabulary_size, parts.tokenizer.token_bytes)
+    chain = SamplerChain(processors, plugins.sampler(config.sampler))
     kv = plugins.kv_manager(config.kv_manager, parts.cache)
     scheduler = BatchScheduler(
         plugins.scheduler(config.scheduler, kv),
@@ -316,11 +318,11 @@ def _build(config: EngineConfig, parts: Parts, ended: Callable[[str], None]) -> 
         max_batch=limits.max_batch,
         chunk=limits.prefill_chunk,
     )
-    masks = _masks(parts)
     vocabulary = getattr(parts.compiler, "vocabulary", None)
     jumps = Jumps(parts.tokenizer, vocabulary.continued) if config.jump_forward and vocabulary is not None else None
     speculator = _speculator(config, parts)
-    return Loop(parts.model, parts.tokenizer, scheduler, chain, masks, jumps, speculator, ended), scheduler
+    matching = Matching(_masks(parts), jumps)
+    return Loop(parts.model, parts.tokenizer, scheduler, chain, matching, speculator, ended), scheduler
 
 
 def _masks(parts: Parts) -> Masks:

@@ -25,11 +25,12 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec
-def slipcast_logits_processors(vocabulary_size: int) -> Sequence[LogitsProcessor]:
+def slipcast_logits_processors(vocabulary_size: int, tokens: Sequence[bytes | None]) -> Sequence[LogitsProcessor]:
     """Logits processors to add to the chain, each with a name of its own.
 
-    Called once per engine start. `vocabulary_size` is V, the width of the logits. Every active plugin's answer is used;
-    a processor's `wants` decides per request.
+    Called once per engine start. `vocabulary_size` is V, the width of the logits. `tokens` has the bytes of each token
+    by its id, None for special ones; ids from len(tokens) on are padding, and never drawn. Every active plugin's answer
+    is used; a processor's `wants` decides per request.
     """
     raise NotImplementedError
 

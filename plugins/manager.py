@@ -40,10 +40,14 @@ class Plugins:
         """The active plugins, shipped ones first, in the order of registration."""
         return tuple(name for name, plugin in self._manager.list_name_plugin() if plugin is not None)
 
-    def logits_processors(self, vocabulary_size: int) -> tuple[LogitsProcessor, ...]:
+    def logits_processors(
+        self, vocabulary_size: int, tokens: Sequence[bytes | None] = ()
+    ) -> tuple[LogitsProcessor, ...]:
         """Every active plugin's processors. Raises PluginError for a wrong or doubly named one."""
         found: dict[str, LogitsProcessor] = {}
-        for processor in self._all("slipcast_logits_processors", LogitsProcessor, vocabulary_size=vocabulary_size):
+        for processor in self._all(
+            "slipcast_logits_processors", LogitsProcessor, vocabulary_size=vocabulary_size, tokens=tokens
+        ):
             if processor.phase not in ("edit", "shape"):
                 raise PluginError(processor.name, f"its phase is {processor.phase!r}; allowed: 'edit', 'shape'")
             if processor.name in found:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from ..samplers.choice import SeededSampler
 from ..samplers.protocols import LogitsProcessor, Sampler
-from ..samplers.transforms import default_processors
+from ..samplers.shipped import default_processors
 from .hookspecs import hookimpl
 
 
 @hookimpl(trylast=True)
-def slipcast_logits_processors() -> Sequence[LogitsProcessor]:
-    """Penalties, logit bias, temperature, top-k, top-p, min-p."""
-    return default_processors()
+def slipcast_logits_processors(tokens: Sequence[bytes | None]) -> Sequence[LogitsProcessor]:
+    """All transforms that a request can ask for with its sampling options."""
+    return default_processors(tokens)
 
 
 @hookimpl(trylast=True)

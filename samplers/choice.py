@@ -27,20 +27,23 @@ class SeededSampler(BaseSampler):
         """See Sampler.choose. `logits` is overwritten where rows are drawn."""
         drawn = [i for i, row in enumerate(rows) if not row.params.greedy]
         if len(drawn) == len(rows):
-            return _invert(logits, rows)
+            return invert(logits, rows)
         tokens: NDArray[np.int64] = logits.argmax(axis=1).astype(np.int64, copy=False)
         if drawn:
-            tokens[drawn] = _invert(logits[drawn], [rows[i] for i in drawn])
+            tokens[drawn] = invert(logits[drawn], [rows[i] for i in drawn])
         return tokens
 
 
-def _invert(logits: Logits, rows: Sequence[ChoiceView]) -> NDArray[np.int64]:
-    """Draw from softmax(logits), float32 [R, V], by inverse transform over blocks.
+def invert(logits: Logits, rows: Sequence[ChoiceView], heats: Sequence[float] | None = None) -> NDArray[np.int64]:
+    """Draw from softmax(logits / heats), float32 [R, V], by inverse transform over blocks; `logits` is overwritten.
 
     A running float32 sum over a whole vocabulary would drift; sums of small blocks, accumulated in float64, do not.
     """
     weights = logits
     np.subtract(logits, logits.max(axis=1, keepdims=True), out=weights)
+    if heats is not None and any(heat != 1.0 for heat in heats):
+        with np.errstate(over="ignore"):
+            np.divide(weights, np.array(heats, np.float32)[:, None], out=weights)
     np.exp(weights, out=weights)
     starts = np.arange(0, weights.shape[1], _BLOCK)
     cumulative = np.add.reduceat(weights, starts, axis=1).astype(np.float64).cumsum(axis=1)

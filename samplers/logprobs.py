@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .cuts import highest
 from .protocols import Logits
-from .transforms import highest
 
 # What stands for minus infinity; the value that OpenAI's API uses for "very unlikely".
 FLOOR = -9999.0

@@ -2,91 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from .checks import bias_pairs, flag, integer, number, strings
 from .errors import SamplingError
 
-MAX_STOP_STRINGS = 64
 MAX_TOP_LOGPROBS = 20
 MAX_CHOICES = 128
 SEED_LIMIT = 1 << 64
-MAX_ID_DIGITS = 18
-
-
-def _number(option: str, value: object, low: float, high: float, *, low_open: bool = False) -> float:
-    """`value` as a finite float within [low, high] (or (low, high]), or SamplingError."""
-    bound = f"a number {'above' if low_open else 'from'} {low:g} to {high:g}"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise SamplingError(option, value, bound)
-    if value < low or value > high or (low_open and value == low):
-        raise SamplingError(option, value, bound)
-    return float(value)
-
-
-def _integer(option: str, value: object, low: int, high: int | None = None) -> int:
-    bound = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
-    if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
-        raise SamplingError(option, value, bound)
-    return value
-
-
-def _flag(option: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise SamplingError(option, value, "true or false")
-    return value
-
-
-def _stop_strings(value: object) -> tuple[str, ...]:
-    allowed = f"a string or at most {MAX_STOP_STRINGS} of them, none empty"
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        value = (value,)
-    if not isinstance(value, Iterable) or isinstance(value, bytes):
-        raise SamplingError("stop", value, allowed)
-    strings = tuple(value)
-    if len(strings) > MAX_STOP_STRINGS or not all(isinstance(s, str) and s for s in strings):
-        raise SamplingError("stop", value, allowed)
-    return tuple(dict.fromkeys(strings))
-
-
-def _bias_pairs(value: object) -> tuple[tuple[int, float], ...]:
-    """Pairs sorted by token id. JSON object keys are strings, so ids written as decimal strings are taken too."""
-    allowed = "a mapping of token ids to numbers from -100 to 100"
-    if value is None:
-        return ()
-    pairs: Iterable[object] = value.items() if isinstance(value, Mapping) else ()
-    if not isinstance(value, Mapping):
-        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-            raise SamplingError("logit_bias", value, allowed)
-        pairs = value
-    found: dict[int, float] = {}
-    for pair in pairs:
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise SamplingError("logit_bias", value, allowed)
-        token, bias = pair
-        if isinstance(token, str) and token.isascii() and token.isdecimal() and len(token) <= MAX_ID_DIGITS:
-            token = int(token)
-        if isinstance(token, bool) or not isinstance(token, int) or token < 0:
-            raise SamplingError("logit_bias", token, "token ids, integers of at least 0, as keys")
-        if token in found:
-            raise SamplingError("logit_bias", token, "each token id once")
-        found[token] = _number(f"logit_bias[{token}]", bias, -100.0, 100.0)
-    return tuple(sorted(found.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
     """How one request is sampled.
 
-    The order of effect is: penalties and `logit_bias` on the raw logits, the grammar's mask, `temperature`, `top_k`,
-    `top_p`, `min_p`, then the draw. `temperature=0` is greedy: the highest allowed logit, ties to the lower id.
+    The order of effect is: penalties, `logit_bias` and DRY on the raw logits, the grammar's mask, `grammar_aligned`,
+    `temperature`, `top_n_sigma`, `top_k`, `typical_p`, `top_p`, `min_p`, XTC, mirostat, then the draw.
+    `temperature=0` is greedy: the highest allowed logit, ties to the lower id, and what comes after the mask is left
+    out. docs/plugins.md has the definitions and their papers.
 
-    `repetition_penalty` counts prompt and output (Keskar et al. 2019, CTRL); `presence_penalty` and
-    `frequency_penalty` count the output only, as OpenAI's API documents them. `top_p`: Holtzman et al. 2020.
-    `min_p`: Nguyen et al. 2024. `top_k=0`, `top_p=1` and `min_p=0` are off.
+    `repetition_penalty` counts prompt and output, or their last `repeat_last_n` tokens (-1: all); `presence_penalty`
+    and `frequency_penalty` count the output only, as OpenAI's API documents them. Off are `top_k=0`, `top_p=1`,
+    `min_p=0`, `typical_p=1`, `top_n_sigma=0` (or -1, as llama.cpp has it), `xtc_probability=0`, `dry_multiplier=0` and
+    `mirostat=0`; `mirostat=2` is the only other value of that. `dry_penalty_last_n`: tokens of prompt and output in
+    which DRY looks for repetitions (-1: all).
+    `grammar_aligned`: under a grammar, what was drawn before for the same prompt and grammar corrects the draw towards
+    the model's own distribution over the texts of the grammar; needs `temperature` 1 and no truncation to be that.
 
     `seed=None` draws one from the system. With equal seed, prompt and options the output is the same, whatever else is
     in the batch; choice i of `n` has its own stream.
@@ -106,6 +48,20 @@ class SamplingParams:
     repetition_penalty: float = 1.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
+    repeat_last_n: int = -1
+    typical_p: float = 1.0
+    top_n_sigma: float = 0.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
+    dry_multiplier: float = 0.0
+    dry_base: float = 1.75
+    dry_allowed_length: int = 2
+    dry_penalty_last_n: int = -1
+    dry_sequence_breakers: str | Sequence[str] | None = ("\n", ":", '"', "*")
+    mirostat: int = 0
+    mirostat_tau: float = 5.0
+    mirostat_eta: float = 0.1
+    grammar_aligned: bool = False
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]] | None = ()
     seed: int | None = None
     stop: str | Sequence[str] | None = ()
@@ -122,31 +78,49 @@ class SamplingParams:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        put("temperature", _number("temperature", self.temperature, 0.0, 100.0))
-        put("top_p", _number("top_p", self.top_p, 0.0, 1.0, low_open=True))
-        put("top_k", _integer("top_k", self.top_k, 0))
-        put("min_p", _number("min_p", self.min_p, 0.0, 1.0))
-        put("repetition_penalty", _number("repetition_penalty", self.repetition_penalty, 0.0, 100.0, low_open=True))
-        put("presence_penalty", _number("presence_penalty", self.presence_penalty, -2.0, 2.0))
-        put("frequency_penalty", _number("frequency_penalty", self.frequency_penalty, -2.0, 2.0))
-        pairs = _bias_pairs(self.logit_bias)
+        put("temperature", number("temperature", self.temperature, 0.0, 100.0))
+        put("top_p", number("top_p", self.top_p, 0.0, 1.0, low_open=True))
+        put("top_k", integer("top_k", self.top_k, 0))
+        put("min_p", number("min_p", self.min_p, 0.0, 1.0))
+        put("repetition_penalty", number("repetition_penalty", self.repetition_penalty, 0.0, 100.0, low_open=True))
+        put("presence_penalty", number("presence_penalty", self.presence_penalty, -2.0, 2.0))
+        put("frequency_penalty", number("frequency_penalty", self.frequency_penalty, -2.0, 2.0))
+        put("repeat_last_n", integer("repeat_last_n", self.repeat_last_n, -1))
+        put("typical_p", number("typical_p", self.typical_p, 0.0, 1.0, low_open=True))
+        sigma = number("top_n_sigma", self.top_n_sigma, -1.0, 100.0)
+        if -1.0 < sigma < 0.0:
+            raise SamplingError("top_n_sigma", self.top_n_sigma, "a number from 0 to 100, or -1")
+        put("top_n_sigma", max(sigma, 0.0))
+        put("xtc_probability", number("xtc_probability", self.xtc_probability, 0.0, 1.0))
+        put("xtc_threshold", number("xtc_threshold", self.xtc_threshold, 0.0, 1.0, low_open=True))
+        put("dry_multiplier", number("dry_multiplier", self.dry_multiplier, 0.0, 100.0))
+        put("dry_base", number("dry_base", self.dry_base, 1.0, 10.0))
+        put("dry_allowed_length", integer("dry_allowed_length", self.dry_allowed_length, 1))
+        put("dry_penalty_last_n", integer("dry_penalty_last_n", self.dry_penalty_last_n, -1))
+        put("dry_sequence_breakers", strings("dry_sequence_breakers", self.dry_sequence_breakers))
+        if integer("mirostat", self.mirostat, 0) not in (0, 2):
+            raise SamplingError("mirostat", self.mirostat, "0 or 2")
+        put("mirostat_tau", number("mirostat_tau", self.mirostat_tau, 0.0, 100.0, low_open=True))
+        put("mirostat_eta", number("mirostat_eta", self.mirostat_eta, 0.0, 1.0, low_open=True))
+        put("grammar_aligned", flag("grammar_aligned", self.grammar_aligned))
+        pairs = bias_pairs(self.logit_bias)
         put("logit_bias", pairs)
         put("bias_pairs", pairs)
-        stops = _stop_strings(self.stop)
+        stops = strings("stop", self.stop)
         put("stop", stops)
         put("stop_strings", stops)
         if self.seed is not None:
             # Any 64-bit integer, signed or not, names a stream: OpenAI's seeds are signed, others' are not.
-            put("seed", _integer("seed", self.seed, -(SEED_LIMIT // 2), SEED_LIMIT - 1))
+            put("seed", integer("seed", self.seed, -(SEED_LIMIT // 2), SEED_LIMIT - 1))
         if self.max_tokens is not None:
-            put("max_tokens", _integer("max_tokens", self.max_tokens, 1))
-        put("n", _integer("n", self.n, 1, MAX_CHOICES))
-        put("logprobs", _flag("logprobs", self.logprobs))
-        put("top_logprobs", _integer("top_logprobs", self.top_logprobs, 0, MAX_TOP_LOGPROBS))
+            put("max_tokens", integer("max_tokens", self.max_tokens, 1))
+        put("n", integer("n", self.n, 1, MAX_CHOICES))
+        put("logprobs", flag("logprobs", self.logprobs))
+        put("top_logprobs", integer("top_logprobs", self.top_logprobs, 0, MAX_TOP_LOGPROBS))
         if self.top_logprobs and not self.logprobs:
             raise SamplingError("top_logprobs", self.top_logprobs, "0 unless logprobs is true")
-        put("ignore_eos", _flag("ignore_eos", self.ignore_eos))
-        put("stop_cuts_grammar", _flag("stop_cuts_grammar", self.stop_cuts_grammar))
+        put("ignore_eos", flag("ignore_eos", self.ignore_eos))
+        put("stop_cuts_grammar", flag("stop_cuts_grammar", self.stop_cuts_grammar))
 
     @property
     def greedy(self) -> bool:

@@ -6,7 +6,7 @@ W = ceil(V / 32) words of a mask row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -75,6 +75,11 @@ class ChoiceView(Protocol):
     @property
     def priority(self) -> int:
         """The request's `priority`; lower comes first, 0 where it gives none."""
+        ...
+
+    @property
+    def plugins(self) -> Mapping[str, Any]:
+        """The request's parameters for plugins, by the plugins' names."""
         ...
 
     def options(self, model: type[Options], /) -> Options | None:

@@ -1,6 +1,8 @@
 """The engine's own logits transforms, each a LogitsProcessor over the rows that want it.
 
-edit   100 penalties, 200 logit bias          shape  100 temperature, 200 top-k, 300 top-p, 400 min-p
+edit   100 penalties, 200 logit bias, 300 DRY (dry.py), last of all what grammar alignment measures (aligned.py)
+shape  10 grammar alignment, 100 temperature, 200 top-n-sigma, 300 top-k, 400 typical, 500 top-p, 600 min-p, 700 XTC,
+       800 mirostat (mirostat.py)
 """
 
 from __future__ import annotations
@@ -10,50 +12,24 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from . import cuts
 from .base import BaseProcessor
-from .protocols import ChoiceView, Logits, LogitsProcessor, Phase
+from .protocols import ChoiceView, Logits, Phase
+from .random import uniform
 
 _NO = np.float32(-np.inf)
-# How far below the highest logit the candidates of a cut are looked for first: nearly always enough, and a cheap pass.
-_REACHES = (6.0, 12.0, 24.0)
-
-
-class _Counts:
-    """Tokens of one choice, counted as they come."""
-
-    def __init__(self, row: ChoiceView) -> None:
-        self._seen = 0
-        self._last = -1
-        self._index: dict[int, int] = {}
-        self._counts: list[int] = []
-        self._prompt = frozenset(row.prompt) if row.params.repetition_penalty != 1.0 else frozenset()
-
-    def of(self, row: ChoiceView) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Ids and how often each was output; ids of the prompt alone have count 0."""
-        output = row.output
-        shrunk = len(output) < self._seen or (self._seen and output[self._seen - 1] != self._last)
-        if shrunk:
-            self._seen, self._index, self._counts = 0, {}, []
-        if not self._index:
-            self._index = {token: i for i, token in enumerate(sorted(self._prompt))}
-            self._counts = [0] * len(self._index)
-        for token in output[self._seen :]:
-            at = self._index.setdefault(token, len(self._counts))
-            if at == len(self._counts):
-                self._counts.append(0)
-            self._counts[at] += 1
-        self._seen = len(output)
-        self._last = output[-1] if output else -1
-        return np.fromiter(self._index, np.int64, len(self._index)), np.array(self._counts, np.float32)
+# XTC's chance must not be the number that the draw uses.
+_XTC_STREAM = 0x58544358544358
 
 
 class Penalties(BaseProcessor):
-    """Repetition (divides or multiplies; prompt and output), presence and frequency (subtract; output only)."""
+    """Repetition (divides or multiplies; prompt and output), presence and frequency (subtract; output only).
+
+    Keskar et al. 2019 (CTRL, arXiv 1909.05858) for the first, OpenAI's API reference for the others.
+    """
 
     name = "penalties"
-    phase: Phase = "edit"
     order = 100
-    argmax_invariant = False
 
     def __init__(self) -> None:
         self._counts: dict[ChoiceView, _Counts] = {}
@@ -66,27 +42,62 @@ class Penalties(BaseProcessor):
         for i, row in enumerate(rows):
             counts = self._counts.get(row)
             if counts is None:
-                counts = self._counts[row] = _Counts(row)
-            ids, times = counts.of(row)
+                counts = self._counts[row] = _Counts()
             p = row.params
-            x = logits[i, ids]
             if p.repetition_penalty != 1.0:
-                factor = np.float32(p.repetition_penalty)
-                x = np.where(x > 0, x / factor, x * factor)
-            x -= np.float32(p.presence_penalty) * (times > 0) + np.float32(p.frequency_penalty) * times
-            logits[i, ids] = x
+                ids = counts.repeated(row)
+                x, factor = logits[i, ids], np.float32(p.repetition_penalty)
+                logits[i, ids] = np.where(x > 0, x / factor, x * factor)
+            if p.presence_penalty != 0.0 or p.frequency_penalty != 0.0:
+                ids, times = counts.output(row)
+                logits[i, ids] -= np.float32(p.presence_penalty) + np.float32(p.frequency_penalty) * times
 
     def release(self, row: ChoiceView, /, *, aborted: bool) -> None:
         self._counts.pop(row, None)
 
 
+class _Counts:
+    """Tokens of one choice, counted as they come."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._last = -1
+        self._times: dict[int, int] = {}
+        self._all: NDArray[np.int64] | None = None
+
+    def output(self, row: ChoiceView) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Ids of the output, and how often each was output."""
+        self._follow(row)
+        count = len(self._times)
+        return np.fromiter(self._times, np.int64, count), np.fromiter(self._times.values(), np.float32, count)
+
+    def repeated(self, row: ChoiceView) -> NDArray[np.int64]:
+        """Ids of prompt and output, or of the last of them, each once."""
+        window = row.params.repeat_last_n
+        if window >= 0:
+            last = [*row.prompt[max(0, len(row.prompt) + len(row.output) - window) :], *row.output]
+            return np.unique(np.array(last[len(last) - min(window, len(last)) :], np.int64))
+        before = len(self._times)
+        self._follow(row)
+        if self._all is None or len(self._times) != before:
+            self._all = np.fromiter({*row.prompt, *self._times}, np.int64)
+        return self._all
+
+    def _follow(self, row: ChoiceView) -> None:
+        output = row.output
+        if len(output) < self._seen or (self._seen and output[self._seen - 1] != self._last):
+            self._seen, self._times, self._all = 0, {}, None  # it was rolled back
+        for token in output[self._seen :]:
+            self._times[token] = self._times.get(token, 0) + 1
+        self._seen = len(output)
+        self._last = output[-1] if output else -1
+
+
 class LogitBias(BaseProcessor):
-    """Adds `logit_bias` to the tokens that it names."""
+    """Adds `logit_bias` to the tokens that it names (OpenAI's API reference)."""
 
     name = "logit_bias"
-    phase: Phase = "edit"
     order = 200
-    argmax_invariant = False
 
     def wants(self, row: ChoiceView, /) -> bool:
         return bool(row.params.bias_pairs)
@@ -110,96 +121,114 @@ class Temperature(BaseProcessor):
 
     def apply(self, logits: Logits, rows: Sequence[ChoiceView], /) -> None:
         np.subtract(logits, logits.max(axis=1, keepdims=True), out=logits)
-        heat = np.array([[max(row.params.temperature, 1e-30)] for row in rows], np.float32)
         with np.errstate(over="ignore"):
-            np.divide(logits, heat, out=logits)
+            np.divide(logits, np.array([[heat(row)] for row in rows], np.float32), out=logits)
 
 
-class TopK(BaseProcessor):
-    """Keeps the k highest; of equal logits at the edge, the lower ids."""
+class Cut(BaseProcessor):
+    """A transform that only removes tokens. Greedy rows skip it."""
+
+    name: str
+    phase: Phase = "shape"
+    argmax_invariant = True
+
+    def keep(self, x: Logits, row: ChoiceView, ids: NDArray[np.int64] | None, /) -> NDArray[np.int64]:
+        """Of the logits `x`, float32 [N], of candidates by ascending id, temperature applied: indices kept, ascending.
+
+        `ids`: the candidates' token ids, None: all of the vocabulary. Tokens that an earlier cut removed are not among
+        the candidates, or at -inf.
+        """
+        raise NotImplementedError
+
+    def apply(self, logits: Logits, rows: Sequence[ChoiceView], /) -> None:
+        for x, row in zip(logits, rows, strict=True):
+            kept = self.keep(x, row, None)
+            values = x[kept]
+            x.fill(_NO)
+            x[kept] = values
+
+
+class TopNSigma(Cut):
+    """See cuts.top_n_sigma."""
+
+    name = "top_n_sigma"
+    order = 200
+
+    def wants(self, row: ChoiceView, /) -> bool:
+        return row.params.top_n_sigma > 0.0
+
+    def keep(self, x: Logits, row: ChoiceView, ids: NDArray[np.int64] | None, /) -> NDArray[np.int64]:
+        return cuts.top_n_sigma(x, row.params.top_n_sigma)
+
+
+class TopK(Cut):
+    """See cuts.top_k."""
 
     name = "top_k"
-    phase: Phase = "shape"
-    order = 200
-    argmax_invariant = True
+    order = 300
 
     def wants(self, row: ChoiceView, /) -> bool:
         return row.params.top_k > 0
 
-    def apply(self, logits: Logits, rows: Sequence[ChoiceView], /) -> None:
-        for x, row in zip(logits, rows, strict=True):
-            _keep(x, highest(x, row.params.top_k))
+    def keep(self, x: Logits, row: ChoiceView, ids: NDArray[np.int64] | None, /) -> NDArray[np.int64]:
+        return cuts.top_k(x, row.params.top_k)
 
 
-class TopP(BaseProcessor):
-    """Keeps the smallest set of likeliest tokens whose probability reaches p (nucleus: Holtzman et al. 2020)."""
+class Typical(Cut):
+    """See cuts.typical."""
+
+    name = "typical"
+    order = 400
+
+    def wants(self, row: ChoiceView, /) -> bool:
+        return row.params.typical_p < 1.0
+
+    def keep(self, x: Logits, row: ChoiceView, ids: NDArray[np.int64] | None, /) -> NDArray[np.int64]:
+        return cuts.typical(x, row.params.typical_p)
+
+
+class TopP(Cut):
+    """See cuts.top_p."""
 
     name = "top_p"
-    phase: Phase = "shape"
-    order = 300
-    argmax_invariant = True
+    order = 500
 
     def wants(self, row: ChoiceView, /) -> bool:
         return row.params.top_p < 1.0
 
-    def apply(self, logits: Logits, rows: Sequence[ChoiceView], /) -> None:
-        for x, row in zip(logits, rows, strict=True):
-            _keep(x, _nucleus(x, row.params.top_p))
+    def keep(self, x: Logits, row: ChoiceView, ids: NDArray[np.int64] | None, /) -> NDArray[np.int64]:
+        return cuts.top_p(x, row.params.top_p)
 
 
-class MinP(BaseProcessor):
-    """Keeps tokens at least `min_p` times as likely as the likeliest (Nguyen et al. 2024)."""
+class MinP(Cut):
+    """See cuts.min_p."""
 
     name = "min_p"
-    phase: Phase = "shape"
-    order = 400
-    argmax_invariant = True
+    order = 600
 
     def wants(self, row: ChoiceView, /) -> bool:
         return row.params.min_p > 0.0
 
-    def apply(self, logits: Logits, rows: Sequence[ChoiceView], /) -> None:
-        floor = np.log(np.array([[row.params.min_p] for row in rows], np.float32))
-        np.copyto(logits, _NO, where=logits < logits.max(axis=1, keepdims=True) + floor)
+    def keep(self, x: Logits, row: ChoiceView, ids: NDArray[np.int64] | None, /) -> NDArray[np.int64]:
+        return cuts.min_p(x, row.params.min_p)
 
 
-def default_processors() -> tuple[LogitsProcessor, ...]:
-    """A fresh set of the shipped transforms."""
-    return (Penalties(), LogitBias(), Temperature(), TopK(), TopP(), MinP())
+class Xtc(Cut):
+    """See cuts.exclude_top; the chance is a number of the choice's own at each place, like the draw's."""
+
+    name = "xtc"
+    order = 700
+
+    def wants(self, row: ChoiceView, /) -> bool:
+        return row.params.xtc_probability > 0.0
+
+    def keep(self, x: Logits, row: ChoiceView, ids: NDArray[np.int64] | None, /) -> NDArray[np.int64]:
+        chance = float(uniform([row.stream ^ _XTC_STREAM], [len(row.output)])[0])
+        if chance >= row.params.xtc_probability:
+            return np.flatnonzero(x > _NO)
+        return cuts.exclude_top(x, row.params.xtc_threshold)
 
 
-def highest(x: Logits, k: int) -> NDArray[np.int64]:
-    """Ids of the k highest finite logits of `x`, float32 [V], best first, equals by id; fewer if fewer are finite."""
-    k = min(k, len(x))
-    top = x.max()
-    for reach in _REACHES:
-        found = np.flatnonzero(x >= top - np.float32(reach))
-        if len(found) >= k:
-            break
-    else:
-        found = np.flatnonzero(x > _NO)
-    if len(found) > 4 * k:
-        edge = np.partition(x[found], len(found) - k)[len(found) - k]
-        found = found[x[found] >= edge]
-    return found[np.argsort(-x[found], kind="stable")[:k]]
-
-
-def _nucleus(x: Logits, p: float) -> NDArray[np.int64]:
-    top = x.max()
-    weights = np.exp(x - top)
-    need = float(weights.sum(dtype=np.float64)) * p
-    for reach in _REACHES:
-        found = np.flatnonzero(x >= top - np.float32(reach))
-        if weights[found].sum(dtype=np.float64) >= need:
-            break
-    else:
-        found = np.flatnonzero(weights)
-    found = found[np.argsort(-x[found], kind="stable")]
-    reached = np.cumsum(weights[found], dtype=np.float64)
-    return found[: int(np.searchsorted(reached, need, side="left")) + 1]
-
-
-def _keep(x: Logits, ids: NDArray[np.int64]) -> None:
-    kept = x[ids]
-    x.fill(_NO)
-    x[ids] = kept
+def heat(row: ChoiceView) -> float:
+    """The temperature, above 0 in float32."""
+    return max(row.params.temperature, 1e-30)

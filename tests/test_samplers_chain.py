@@ -35,6 +35,8 @@ class Row:
     request_id: str = "r"
     index: int = 0
     stream: int = 1
+    grammar: object = None
+    plugins: dict = field(default_factory=dict)
 
 
 def chain(*extra, sampler=None) -> SamplerChain:
@@ -258,7 +260,8 @@ def test_a_bad_sampler_fails_its_rows(answer):
 def test_processors_are_ordered_by_phase_then_order():
     names = [processor.name for processor in chain(Plugin("x", "shape"), Plugin("y", "edit")).processors]
     assert names == [
-        "theirs", "penalties", "logit_bias", "theirs", "temperature", "top_k", "top_p", "min_p",
+        "theirs", "penalties", "logit_bias", "dry", "grammar_aligned_total",
+        "grammar_aligned", "theirs", "temperature", "top_n_sigma", "top_k", "typical", "top_p", "min_p", "xtc", "mirostat",
     ]  # fmt: skip
 
 
