@@ -1,4 +1,4 @@
-# Verbs: demo test lint suite bench-masks bench-engine bench-constrained. Each creates .venv by itself, or reuses it: the environment is made again only
+# Verbs: demo test lint suite bench-masks bench-grammars bench-engine bench-constrained. Each creates .venv by itself, or reuses it: the environment is made again only
 # when pyproject.toml changes, and needs no network otherwise. The package is installed as a user has it, not as a link to the
 # sources, so that what is tested and type-checked is what is shipped.
 
@@ -22,7 +22,7 @@ PYTEST ?=
 SHORTER := $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SECONDS),--seconds $(SECONDS))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint suite bench-masks bench-engine bench-constrained clean
+.PHONY: help demo test lint suite bench-masks bench-engine bench-constrained bench-grammars clean
 
 help:
 	@echo "make demo          ask the default model for JSON of a nested schema"
@@ -30,6 +30,7 @@ help:
 	@echo "make lint          ruff, and mypy on the installed package"
 	@echo "make suite         the official JSON Schema tests"
 	@echo "make bench-masks   mask and compile times beside llguidance and xgrammar"
+	@echo "make bench-grammars  the same for grammars instead of schemas"
 	@echo "make bench-engine  prefill and decode speed beside llama.cpp"
 	@echo "make bench-constrained  what constraints cost and save"
 	@echo "make clean         remove the environment and what the verbs built"
@@ -49,6 +50,9 @@ suite: $(DEVELOP) $(INSTALLED)
 
 bench-masks: $(DEVELOP) $(INSTALLED)
 	@$(BIN)/python benchmarks/masks.py $(SHORTER)
+
+bench-grammars: $(DEVELOP) $(INSTALLED)
+	@$(BIN)/python benchmarks/grammars.py $(if $(SAMPLE),--sample $(SAMPLE))
 
 bench-engine: $(DEVELOP) $(INSTALLED)
 	@$(BIN)/python benchmarks/engine.py $(SHORTER)
