@@ -1,6 +1,6 @@
-# Verbs: demo test lint suite bench-masks bench-grammars bench-engine bench-constrained. Each creates .venv by itself, or reuses it: the environment is made again only
-# when pyproject.toml changes, and needs no network otherwise. The package is installed as a user has it, not as a link to the
-# sources, so that what is tested and type-checked is what is shipped.
+# Verbs: demo test lint suite bench-masks bench-grammars bench-engine bench-constrained. Each creates .venv by itself, or reuses
+# it: the environment is made again only when pyproject.toml changes, and needs no network otherwise. The package is installed
+# as a user has it, not as a link to the sources, so that what is tested and type-checked is what is shipped.
 
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name) 2>/dev/null)))
 VENV   ?= .venv
