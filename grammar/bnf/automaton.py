@@ -112,11 +112,10 @@ class GrammarAutomaton:
         """(row, frame) after events happen to these threads; None if no text goes on, which no grammar comes to."""
         if len(threads) == 1:
             (state, context), = threads
-            counted = self.cells.counted(state)
+            counted = self.rows.counted(state)
             if counted is not None:
                 chars, most, after = counted
-                if not self.rows.next_bytes(after) & self.rows.bytes_of(chars):
-                    return self.rows.counting(chars, after), self._frame((context,), most)
+                return self.rows.counting(chars, after), self._frame((context,), most)
         closed = self.contexts.close(threads)
         if closed.schemas:
             return self._embedder.enter(closed)

@@ -17,6 +17,7 @@ from .lower import Lowered
 from .nodes import ALT, CALL, CHARS, DFA, FINAL, JSON, REP, SEQ, STAR, TEXT, TOKEN
 
 MAX_CELLS: Final = 1_000_000
+_PEELED: Final = 16
 COUNTED_FROM: Final = 33
 """Repetitions of one character up to so many times, or more, are counted beside the state (see `rows`)."""
 
@@ -50,6 +51,7 @@ class Cells:
         self._known: dict[tuple[int, int], int] = {}
         self._infos: dict[int, Info] = {}
         self._starts: dict[int, int] = {}
+        self._counted: dict[int, tuple[CharSet, int, int] | None] = {}
 
     def cell(self, node: int, after: int) -> int:
         """The state at `node` with the state `after` next."""
@@ -76,13 +78,27 @@ class Cells:
 
     def counted(self, state: int) -> tuple[CharSet, int, int] | None:
         """(set, how often at most, state after) if the state is a long counted run of one character."""
-        node, after = self._cells[state]
-        kind, *rest = self.pool[node]
-        if kind == REP and rest[1] == 0 and rest[2] is not None and rest[2] >= COUNTED_FROM:
-            inner = self.pool[rest[0]]
-            if inner[0] == CHARS:
-                return inner[1], rest[2], after
-        return None
+        if state not in self._counted:
+            self._counted[state] = self._find_counted(state)
+        return self._counted[state]
+
+    def _find_counted(self, state: int) -> tuple[CharSet, int, int] | None:
+        for _ in range(_PEELED):  # what stands around the run, as the rule that is called here and is nothing else
+            node, after = self._cells[state]
+            kind, *rest = self.pool[node]
+            if kind == SEQ:
+                target = after
+                for item in reversed(rest[0]):
+                    target = self.cell(item, target)
+                state = target
+            elif kind == CALL and self._stands_for(rest[0], after):
+                state = self.cell(self.body(rest[0]), after)
+            else:
+                break
+        if kind != REP or rest[1] != 0 or rest[2] is None or rest[2] < COUNTED_FROM:
+            return None
+        inner = self.pool[rest[0]]
+        return (inner[1], rest[2], after) if inner[0] == CHARS else None
 
     def parts(self, state: int) -> list[int]:
         """The nodes from a state to the end of its rule, the FINAL one last."""
@@ -169,13 +185,18 @@ class Cells:
         following = [self.cell(item, self.cell(more, after))]
         return [after, *following] if low == 0 else following
 
+    def _stands_for(self, rule: int, after: int) -> bool:
+        """Whether a rule's body is put where it is called: it is small, or the call ends another rule (a loop)."""
+        if rule in self.analysis.inline:
+            return True
+        return rule in self.analysis.recursive and self.pool[self._cells[after][0]][0] == FINAL
+
     def _called(self, rule: int, after: int, calls: dict[tuple[int, int], None]) -> list[int]:
         analysis = self.analysis
         body = self._grammar.bodies[rule]
         if analysis.cost[body] == NEVER:
             return []
-        last = self.pool[self._cells[after][0]][0] == FINAL
-        if rule in analysis.inline or (last and rule in analysis.recursive):
+        if self._stands_for(rule, after):
             return [self.cell(body, after)]
         calls[rule, after] = None
         return [after] if analysis.cost[body] == 0 else []

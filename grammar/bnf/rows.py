@@ -108,9 +108,12 @@ class Rows:
             found = self._next[state] = self._read_bytes(info) | self._event_bytes(info)
         return found
 
-    def bytes_of(self, chars: CharSet) -> int:
-        """The bytes that characters of a set begin with, as bits."""
-        return first_bytes(chars)
+    def counted(self, state: int) -> tuple[CharSet, int, int] | None:
+        """`Cells.counted`, where a byte tells whether the run goes on: only then a counter beside the row is enough."""
+        counted = self._cells.counted(state)
+        if counted is None or self.next_bytes(counted[2]) & first_bytes(counted[0]):
+            return None
+        return counted
 
     # ---- parts
 
@@ -148,11 +151,10 @@ class Rows:
         return value
 
     def _new_value(self, states: States) -> int:
+        if len(states) == 1 and self.counted(next(iter(states))[0]) is not None:
+            return -(self.label(states) + 1)
         infos = [self._cells.info(state) for state, _ in states]
         if not any(info.final >= 0 or info.calls or info.schemas for info in infos):
-            only = next(iter(states))[0]
-            if len(states) == 1 and self._cells.counted(only) is not None:
-                return -(self.label(states) + 1)
             return self._row(states, False, False)
         read = after = 0
         for info in infos:

@@ -15,7 +15,7 @@ from typing import Final
 
 from ..regular import ALL, CharSet
 from ..regular.charset import WORD
-from ..regular.dfa import LazyDfa
+from ..regular.dfa import LazyDfa, interned
 
 _NONE: Final = -1
 _ON, _OTHER, _WANTED = 0, 1, 2
