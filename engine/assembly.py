@@ -34,6 +34,7 @@ def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | No
         prefill_chunk=limits.prefill_chunk,
         kv_tokens=limits.kv_tokens,
         threads=config.threads,
+        families=plugins.model_families(),
         progress=progress,
     )
     model = load(path)

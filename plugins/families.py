@@ -8,7 +8,10 @@ from typing import Any, Protocol, runtime_checkable
 
 @runtime_checkable
 class ModelFamily(Protocol):
-    """How models of some architectures are planned and compiled. Asked once, when a model is loaded."""
+    """How models of some architectures are read, planned and compiled. Asked once, when a model is loaded.
+
+    `slipcast.engine.runtime.families.Family` is a base class that does all of it for decoders of the common kind.
+    """
 
     @property
     def name(self) -> str: ...
@@ -16,12 +19,19 @@ class ModelFamily(Protocol):
     @property
     def architectures(self) -> Sequence[str]:
         """What model files call them: `general.architecture` of a GGUF file ("llama"), and the entries of
-        `architectures` in a `config.json` ("LlamaForCausalLM").
+        `architectures` ("LlamaForCausalLM") or the `model_type` of a `config.json`.
+        """
+        ...
+
+    def translate(self, source: Any, /) -> Any:
+        """An opened model (engine/runtime/checkpoint.py, Checkpoint) in the terms that `plan` reads.
+
+        `source.metadata` is GGUF's, or what `config.json` says, and tensors have the names of the file.
         """
         ...
 
     def plan(self, source: Any, /) -> Any:
-        """The model's parameters and dimensions (engine/runtime/plan.py, ModelPlan), read off an open model file.
+        """The model's parameters and dimensions (engine/runtime/plan.py, ModelPlan), read off a translated model.
 
         Raises ModelFileError or UnsupportedModelError of slipcast.engine. TVM must not be imported here.
         """

@@ -10,7 +10,8 @@ from runtime_models import Floats, Shape, divergence, reference
 from slipcast.engine.errors import DownloadError
 from slipcast.engine.runtime import DEFAULT_MODEL, LoadedModel, load_model, resolve_model
 from slipcast.engine.runtime.blocks import decode
-from slipcast.engine.runtime.gguf import GgufFile
+from slipcast.engine.runtime.checkpoint import Checkpoint
+from slipcast.engine.runtime.gguf import open_gguf
 
 pytestmark = pytest.mark.model
 
@@ -24,15 +25,15 @@ story .
 
 
 @pytest.fixture(scope="module")
-def file() -> GgufFile:
+def file() -> Checkpoint:
     try:
-        return GgufFile(resolve_model(DEFAULT_MODEL))
+        return open_gguf(resolve_model(DEFAULT_MODEL))
     except DownloadError as error:
         pytest.skip(f"the default model cannot be had here: {error}")
 
 
 @pytest.fixture(scope="module")
-def model(file: GgufFile) -> LoadedModel:
+def model(file: Checkpoint) -> LoadedModel:
     return load_model(file.path, max_batch=4, max_context=512, prefill_chunk=128)
 
 
@@ -47,11 +48,11 @@ def tokens(model: LoadedModel) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def expected(file: GgufFile, model: LoadedModel, tokens: list[int]) -> Floats:
+def expected(file: Checkpoint, model: LoadedModel, tokens: list[int]) -> Floats:
     c = model.config
     shape = Shape(
         layers=c.layers, hidden=c.hidden, feed_forward=c.feed_forward, heads=c.heads, kv_heads=c.kv_heads,
-        head_dim=c.head_dim, vocab=c.vocab_size, theta=c.rope_theta, epsilon=c.norm_epsilon,
+        head_dim=c.head_dim, vocab=c.vocab_size, theta=file.metadata["llama.rope.freq_base"], epsilon=c.norm_epsilon,
     )  # fmt: skip
     weights = {name: decode(t.data, t.type).reshape(t.shape) for name, t in file.tensors.items()}
     return reference(weights, shape, tokens)

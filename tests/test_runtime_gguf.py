@@ -11,9 +11,11 @@ import pytest
 from runtime_models import TYPE_NUMBERS, Shape, Tiny, encode, make, write_gguf
 from slipcast.engine.errors import ModelError, ModelFileError, UnsupportedModelError
 from slipcast.engine.runtime.blocks import decode, encode_q8_0
-from slipcast.engine.runtime.config import read_config, read_tokenizer
-from slipcast.engine.runtime.gguf import TENSOR_TYPES, GgufFile
-from slipcast.engine.runtime.plan import plan_model
+from slipcast.engine.runtime.families import family_of
+from slipcast.engine.runtime.gguf import TENSOR_TYPES, open_gguf
+from slipcast.engine.runtime.load import open_checkpoint
+from slipcast.engine.runtime.plan import ModelPlan
+from slipcast.engine.runtime.stored_tokenizer import read_tokenizer
 
 SHAPE = Shape(layers=1)
 
@@ -21,6 +23,11 @@ SHAPE = Shape(layers=1)
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     return make(tmp_path_factory.mktemp("gguf") / "tiny.gguf", SHAPE, "Q4_0")
+
+
+def planned(path: Path) -> ModelPlan:
+    checkpoint, family = open_checkpoint(path)
+    return family.plan(checkpoint)
 
 
 def rewrite(path: Path, *, metadata: dict[str, object] | None = None, without: str = "", kind: str = "") -> Path:
@@ -35,7 +42,7 @@ def rewrite(path: Path, *, metadata: dict[str, object] | None = None, without: s
 
 
 def test_metadata_and_tensors_are_what_was_written(tiny: Tiny) -> None:
-    file = GgufFile(tiny.path)
+    file = open_gguf(tiny.path)
     assert file.metadata["llama.block_count"] == 1
     assert file.metadata["tokenizer.ggml.tokens"][:2] == ("t0", "t1")
     for name, expected in tiny.weights.items():
@@ -45,8 +52,8 @@ def test_metadata_and_tensors_are_what_was_written(tiny: Tiny) -> None:
 
 
 def test_dimensions_and_tokenizer(tiny: Tiny) -> None:
-    file = GgufFile(tiny.path)
-    config = read_config(file)
+    file = open_gguf(tiny.path)
+    config = family_of(file).plan(file).config
     assert (config.hidden, config.heads, config.kv_heads, config.head_dim, config.vocab_size) == (64, 4, 2, 16, 259)
     assert config.context_length == 160
     spec = read_tokenizer(file, config)
@@ -101,7 +108,7 @@ def test_every_truncation_is_refused_plainly(tiny: Tiny, tmp_path: Path) -> None
         path = tmp_path / "cut.gguf"
         path.write_bytes(whole[:cut])
         with pytest.raises(ModelFileError) as caught:
-            plan_model(GgufFile(path))
+            planned(path)
         text = str(caught.value)
         assert "\n" not in text
         assert str(path) in text
@@ -119,8 +126,8 @@ def test_damage_never_escapes_as_another_error(tiny: Tiny, tmp_path: Path) -> No
             damaged[rng.randrange(6500)] = rng.choice([0, 1, 8, 9, 255, rng.randrange(256)])
         path.write_bytes(damaged)
         try:
-            file = GgufFile(path)
-            read_tokenizer(file, plan_model(file).config)
+            file = open_gguf(path)
+            read_tokenizer(file, family_of(file).plan(file).config)
         except ModelError:
             refused += 1
     assert refused > 100
@@ -134,14 +141,14 @@ def test_other_files_are_refused(content: bytes, says: str, tmp_path: Path) -> N
     path = tmp_path / "other.gguf"
     path.write_bytes(content)
     with pytest.raises(ModelFileError, match=says):
-        GgufFile(path)
+        open_gguf(path)
 
 
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="no such model file"):
-        GgufFile(tmp_path / "none.gguf")
+        open_gguf(tmp_path / "none.gguf")
     with pytest.raises(ModelFileError, match="cannot be read"):
-        GgufFile(tmp_path)
+        open_gguf(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -154,9 +161,16 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
         ({"metadata": {"llama.block_count": 2}}, ModelFileError, "'blk.1.attn_norm.weight' is missing"),
         ({"metadata": {"llama.feed_forward_length": 128}}, ModelFileError, r"\(96, 64\), not \(128, 64\)"),
         ({"metadata": {"llama.attention.head_count_kv": 3}}, UnsupportedModelError, "no multiple of the key heads"),
-        ({"metadata": {"llama.rope.scaling.type": "yarn"}}, UnsupportedModelError, "yarn"),
-        ({"metadata": {"llama.rope.dimension_count": 8}}, UnsupportedModelError, "only 8 of 16"),
-        ({"metadata": {"llama.expert_count": 4}}, UnsupportedModelError, "mixture of experts"),
+        ({"metadata": {"llama.rope.scaling.type": "su"}}, UnsupportedModelError, "rope scaling 'su'"),
+        ({"metadata": {"llama.rope.scaling.type": "yarn"}}, ModelFileError, "llama.rope.scaling.factor"),
+        ({"metadata": {"llama.rope.dimension_count": 6}}, UnsupportedModelError, "6 of 16 columns"),
+        ({"metadata": {"llama.attention.value_length": 32}}, UnsupportedModelError, "another size than keys"),
+        ({"metadata": {"llama.expert_count": 4}}, ModelFileError, "llama.expert_used_count"),
+        (
+            {"metadata": {"llama.expert_count": 4, "llama.expert_used_count": 5}},
+            UnsupportedModelError,
+            "5 of 4 experts",
+        ),
         ({"without": "blk.0.ffn_up.weight"}, ModelFileError, "'blk.0.ffn_up.weight' is missing"),
         ({"kind": "IQ4_NL"}, ModelFileError, "unknown type 99"),
     ],
@@ -166,7 +180,7 @@ def test_models_that_do_not_fit_are_refused(
 ) -> None:
     path = rewrite(tmp_path / "other.gguf", **changes)  # type: ignore[arg-type]
     with pytest.raises(error, match=says) as caught:
-        plan_model(GgufFile(path))
+        planned(path)
     assert "\n" not in str(caught.value)
 
 
@@ -185,8 +199,8 @@ def test_models_that_do_not_fit_are_refused(
     ],
 )
 def test_tokenizers_that_do_not_fit_are_refused(changes: dict[str, object], says: str, tmp_path: Path) -> None:
-    file = GgufFile(rewrite(tmp_path / "other.gguf", metadata=changes))
-    config = read_config(file)
+    file = open_gguf(rewrite(tmp_path / "other.gguf", metadata=changes))
+    config = family_of(file).plan(file).config
     with pytest.raises(ModelFileError, match=says):
         read_tokenizer(file, config)
 

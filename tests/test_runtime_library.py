@@ -13,9 +13,10 @@ import pytest
 from runtime_models import Shape, Tiny, divergence, make, reference
 from slipcast.engine.errors import CompileError
 from slipcast.engine.runtime import LoadedModel, cpu, load_model
-from slipcast.engine.runtime.gguf import GgufFile
 from slipcast.engine.runtime.library import Target, find_linker, host_target, library_key, open_library
-from slipcast.engine.runtime.plan import plan_model
+from slipcast.engine.runtime.load import open_checkpoint
+from slipcast.engine.runtime.plan import ModelPlan
+from slipcast.engine.runtime.rotary import Rotary
 
 # The smallest that the kernels take: compiling it is most of these tests' time.
 SHAPE = Shape(layers=1, hidden=32, feed_forward=32, heads=2, kv_heads=2, head_dim=16, vocab=64)
@@ -25,6 +26,11 @@ TOKENS = [3, 1, 4, 1, 5]
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     return make(tmp_path_factory.mktemp("models") / "tiny.gguf", SHAPE, "F32")
+
+
+def planned(tiny: Tiny) -> ModelPlan:
+    checkpoint, family = open_checkpoint(tiny.path)
+    return family.plan(checkpoint)
 
 
 def opened(tiny: Tiny, progress: list[tuple[str, float]] | None = None) -> LoadedModel:
@@ -95,7 +101,7 @@ def test_a_linker_is_found_with_an_empty_path(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_key_follows_everything_that_shapes_the_library(tiny: Tiny) -> None:
-    plan = plan_model(GgufFile(tiny.path))
+    plan = planned(tiny)
     target = host_target("portable")
     keys = {
         library_key(plan, target, 64, 8),
@@ -107,12 +113,12 @@ def test_the_key_follows_everything_that_shapes_the_library(tiny: Tiny) -> None:
         library_key(replace(plan, embedding=replace(plan.embedding, format="q8_0")), target, 64, 8),
     }
     assert len(keys) == 7
-    same = replace(plan, config=replace(plan.config, rope_theta=5e5, context_length=99))
+    same = replace(plan, config=replace(plan.config, rotary=(Rotary((1.0,) * 8),), context_length=99))
     assert library_key(same, target, 64, 8) == library_key(plan, target, 64, 8)
 
 
 def test_a_failed_compilation_is_one_line(tiny: Tiny, tmp_path: Path) -> None:
-    plan = plan_model(GgufFile(tiny.path))
+    plan = planned(tiny)
     wrong = replace(plan, embedding=replace(plan.embedding, format="q3_x"))
     with pytest.raises(CompileError, match="could not be compiled") as caught:
         open_library(

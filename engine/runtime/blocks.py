@@ -7,6 +7,7 @@ little-endian; scales are float16.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -42,16 +43,48 @@ def q5_0_to_q8_0(raw: Bytes) -> Bytes:
     return np.concatenate([block[:, :, :2], integers.view(np.uint8)], axis=-1).reshape(len(raw), -1)
 
 
-def q4_k_to_q4_1(raw: Bytes) -> Bytes:
-    """The same 4-bit integers; products of a block's scale and a run's scale are rounded to float16."""
-    block = _blocks(np.ascontiguousarray(raw), 144)
-    scales, minima = _k_scales(block[:, :, 4:16])
-    scale = (_half(block[:, :, :2]) * scales).astype(np.float16)
-    minimum = (-_half(block[:, :, 2:4]) * minima).astype(np.float16)
-    fields = np.stack([scale, minimum], axis=-1).view(np.uint8)
-    q = _k_nibbles(block[:, :, 16:])
-    packed = q[..., :16] | q[..., 16:] << 4
-    return np.concatenate([fields, packed], axis=-1).reshape(len(raw), -1)
+def five_bits(raw: Bytes) -> Bytes:
+    """Q5_1 as blocks of (float16 scale, float16 minimum, 32 bytes): the same integers, a byte each."""
+    block = _blocks(np.ascontiguousarray(raw), 24)
+    integers = (_nibbles(block[:, :, 8:]) + _fifth_bits(block[:, :, 4:8])).astype(np.uint8)
+    return np.concatenate([block[:, :, :4], integers], axis=-1).reshape(len(raw), -1)
+
+
+@dataclass(frozen=True)
+class SuperBlocks:
+    """The fields of K formats: blocks of 256 columns of eight times 32. All uint8, [N, blocks, ...].
+
+    `scales` [8, 2]: of each 32 columns the scale and the minimum (Q6_K: int8 scales of each half). `integers` [8, 32].
+    `factors`: the bytes of float16 by which scales, and minima, are multiplied.
+    """
+
+    scales: Bytes
+    integers: Bytes
+    factors: Bytes
+
+
+def k_fields(raw: Bytes, *, bits: int) -> SuperBlocks:
+    """Of Q4_K and Q5_K: value = d * scale * integer - m * minimum."""
+    block = _blocks(np.ascontiguousarray(raw), 144 if bits == 4 else 176)
+    scales = np.stack(_k_scales(block[:, :, 4:16]), axis=-1)
+    if bits == 4:
+        return SuperBlocks(scales, _k_nibbles(block[:, :, 16:]), block[:, :, :4])
+    high = block[:, :, 16:48, None] >> np.arange(8, dtype=np.uint8) & 1
+    fifth: Bytes = (high.swapaxes(2, 3) << 4).astype(np.uint8)
+    integers: Bytes = _k_nibbles(block[:, :, 48:]) | fifth
+    return SuperBlocks(scales, integers, block[:, :, :4])
+
+
+def q6_k_fields(raw: Bytes) -> SuperBlocks:
+    """Of Q6_K: value = d * scale * integer, both signed."""
+    block = _blocks(np.ascontiguousarray(raw), 210)
+    low = block[:, :, :128].reshape(*block.shape[:2], 2, 2, 32)
+    low = np.stack([low & 15, low >> 4], axis=3)  # [..., half, nibble, pair, 32]
+    pairs = block[:, :, 128:192].reshape(*block.shape[:2], 2, 1, 32)
+    high: Bytes = (pairs >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & 3).astype(np.uint8)
+    whole: Bytes = low.reshape(*block.shape[:2], 2, 4, 32) | high << np.uint8(4)
+    integers: Bytes = whole.reshape(*block.shape[:2], 8, 32) - np.uint8(32)
+    return SuperBlocks(block[:, :, 192:208].reshape(*block.shape[:2], 8, 2), integers, block[:, :, 208:])
 
 
 def _blocks(raw: Bytes, size: int) -> Bytes:
@@ -103,12 +136,12 @@ def _q8_0(raw: Bytes) -> Floats:
     return _rows(_half(block[:, :, :2]) * block[:, :, 2:].view(np.int8))
 
 
-def _k_scales(packed: Bytes) -> tuple[Floats, Floats]:
-    """Twelve bytes to eight 6-bit scales and eight 6-bit minima, float32 [N, blocks, 8]."""
+def _k_scales(packed: Bytes) -> tuple[Bytes, Bytes]:
+    """Twelve bytes to eight 6-bit scales and eight 6-bit minima, [N, blocks, 8]."""
     first, second, third = packed[:, :, 0:4], packed[:, :, 4:8], packed[:, :, 8:12]
     scales = np.concatenate([first & 63, (third & 15) | (first >> 6 << 4)], axis=-1)
     minima = np.concatenate([second & 63, (third >> 4) | (second >> 6 << 4)], axis=-1)
-    return scales.astype(np.float32), minima.astype(np.float32)
+    return scales, minima
 
 
 def _k_nibbles(raw: Bytes) -> Bytes:
@@ -117,35 +150,18 @@ def _k_nibbles(raw: Bytes) -> Bytes:
     return np.stack([pairs & 15, pairs >> 4], axis=3).reshape(*raw.shape[:2], 8, 32)
 
 
-def _k_affine(block: Bytes, values: Bytes) -> Floats:
-    scales, minima = _k_scales(block[:, :, 4:16])
-    scale = (_half(block[:, :, :2]) * scales)[..., None]
-    minimum = (_half(block[:, :, 2:4]) * minima)[..., None]
-    return _rows(scale * values - minimum)
-
-
-def _q4_k(raw: Bytes) -> Floats:
-    block = _blocks(raw, 144)
-    return _k_affine(block, _k_nibbles(block[:, :, 16:]))
-
-
-def _q5_k(raw: Bytes) -> Floats:
-    block = _blocks(raw, 176)
-    high = block[:, :, 16:48, None] >> np.arange(8, dtype=np.uint8) & 1
-    fifth: Bytes = (high.swapaxes(2, 3) << 4).astype(np.uint8)
-    return _k_affine(block, _k_nibbles(block[:, :, 48:]) | fifth)
+def _k_affine(raw: Bytes, bits: int) -> Floats:
+    fields = k_fields(raw, bits=bits)
+    scale = _half(fields.factors[..., :2]) * fields.scales[..., 0]
+    minimum = _half(fields.factors[..., 2:]) * fields.scales[..., 1]
+    return _rows(scale[..., None] * fields.integers - minimum[..., None])
 
 
 def _q6_k(raw: Bytes) -> Floats:
-    block = _blocks(raw, 210)
-    low = block[:, :, :128].reshape(*block.shape[:2], 2, 2, 32)
-    low = np.stack([low & 15, low >> 4], axis=3)  # [..., half, nibble, pair, 32]
-    pairs = block[:, :, 128:192].reshape(*block.shape[:2], 2, 1, 32)
-    high: Bytes = (pairs >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & 3).astype(np.uint8)
-    values = low.reshape(*block.shape[:2], 2, 4, 32) | high << 4
-    scales = np.ascontiguousarray(block[:, :, 192:208]).view(np.int8).astype(np.float32)
-    centred = values.reshape(*block.shape[:2], 16, 16).astype(np.float32) - 32
-    return _rows(_half(block[:, :, 208:]) * (scales[..., None] * centred).reshape(*block.shape[:2], 256))
+    fields = q6_k_fields(raw)
+    scale = _half(fields.factors) * fields.scales.view(np.int8).reshape(*fields.scales.shape[:2], 16)
+    integers = fields.integers.view(np.int8).reshape(*fields.integers.shape[:2], 16, 16)
+    return _rows(scale[..., None] * integers)
 
 
 _DECODERS: Mapping[str, Callable[[Bytes], Floats]] = MappingProxyType({
@@ -154,5 +170,5 @@ _DECODERS: Mapping[str, Callable[[Bytes], Floats]] = MappingProxyType({
     "BF16": lambda raw: (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32),
     "F64": lambda raw: raw.view(np.float64).astype(np.float32),
     "Q4_0": _q4_0, "Q4_1": _q4_1, "Q5_0": _q5_0, "Q5_1": _q5_1, "Q8_0": _q8_0,
-    "Q4_K": _q4_k, "Q5_K": _q5_k, "Q6_K": _q6_k,
+    "Q4_K": lambda raw: _k_affine(raw, 4), "Q5_K": lambda raw: _k_affine(raw, 5), "Q6_K": _q6_k,
 })  # fmt: skip

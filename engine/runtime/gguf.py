@@ -6,18 +6,17 @@ the file's size before it is used, so a damaged file gives a `ModelFileError` th
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import ModelFileError
+from .checkpoint import AGAIN, Checkpoint, StoredTensor
+from .mapped import forget, map_file
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
@@ -33,61 +32,29 @@ TENSOR_TYPES: Mapping[int, tuple[str, int, int]] = MappingProxyType({
 })  # fmt: skip
 
 
-@dataclass(frozen=True)
-class GgufTensor:
-    """A tensor as stored: `data` is uint8 [rows, bytes of a row], a read-only view of the file.
+def open_gguf(path: Path) -> Checkpoint:
+    """Map the file and read its header; the tensors are views that keep the mapping alive.
 
-    `shape` is (rows, columns), or (columns,) for a vector (then `data` has one row).
+    Raises ModelFileError if the file cannot be read, is no GGUF, or ends too early.
     """
-
-    name: str
-    type: str
-    shape: tuple[int, ...]
-    data: npt.NDArray[np.uint8]
-
-
-class GgufFile:
-    """An opened GGUF file. `metadata` holds every key; `tensors` are views that keep the mapping alive."""
-
-    def __init__(self, path: Path) -> None:
-        """Read the header. Raises ModelFileError if the file cannot be read, is no GGUF, or ends too early."""
-        self.path = path
-        reader = _Reader(path)
-        if reader.bytes(4) != b"GGUF":
-            reader.fail("it is not a GGUF file", "give a file in GGUF format")
-        version = reader.scalar("I")
-        if version not in (2, 3):
-            reader.fail(f"it has GGUF version {version}, not 2 or 3", "convert it again with a current tool")
-        tensor_count, pair_count = reader.scalar("Q"), reader.scalar("Q")
-        metadata = {}
-        for _ in range(pair_count):
-            key = reader.string()
-            metadata[key] = reader.value(reader.scalar("I"))
-        self.metadata: Mapping[str, Any] = MappingProxyType(metadata)
-        entries = [reader.tensor_entry() for _ in range(tensor_count)]
-        alignment = metadata.get(_ALIGNMENT, 32)
-        if not isinstance(alignment, int) or alignment <= 0 or alignment % 8:
-            reader.fail(f"its {_ALIGNMENT} is {alignment!r}, which is no multiple of 8")
-        start = -(-reader.position // alignment) * alignment
-        self.tensors: Mapping[str, GgufTensor] = MappingProxyType(
-            {name: reader.tensor(name, shape, kind, start + offset) for name, shape, kind, offset in entries}
-        )
-
-    def tensor(self, name: str, shape: tuple[int, ...]) -> GgufTensor:
-        """A tensor by name, checked against the shape that the model needs."""
-        tensor = self.tensors.get(name)
-        if tensor is None:
-            raise ModelFileError(f"{self.path}: the tensor {name!r} is missing", path=self.path, remedy=_AGAIN)
-        if tensor.shape != shape:
-            raise ModelFileError(
-                f"{self.path}: the tensor {name!r} has shape {tensor.shape}, not {shape} as its metadata says",
-                path=self.path,
-                remedy=_AGAIN,
-            )
-        return tensor
-
-
-_AGAIN = "download or convert the file again"
+    reader = _Reader(path)
+    if reader.bytes(4) != b"GGUF":
+        reader.fail("it is not a GGUF file", "give a file in GGUF format")
+    version = reader.scalar("I")
+    if version not in (2, 3):
+        reader.fail(f"it has GGUF version {version}, not 2 or 3", "convert it again with a current tool")
+    tensor_count, pair_count = reader.scalar("Q"), reader.scalar("Q")
+    metadata = {}
+    for _ in range(pair_count):
+        key = reader.string()
+        metadata[key] = reader.value(reader.scalar("I"))
+    entries = [reader.tensor_entry() for _ in range(tensor_count)]
+    alignment = metadata.get(_ALIGNMENT, 32)
+    if not isinstance(alignment, int) or alignment <= 0 or alignment % 8:
+        reader.fail(f"its {_ALIGNMENT} is {alignment!r}, which is no multiple of 8")
+    start = -(-reader.position // alignment) * alignment
+    tensors = {name: reader.tensor(name, shape, kind, start + offset) for name, shape, kind, offset in entries}
+    return Checkpoint(path, MappingProxyType(metadata), MappingProxyType(tensors), forget=reader.forget)
 
 
 class _Reader:
@@ -95,19 +62,14 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            with path.open("rb") as file:
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except FileNotFoundError as error:
-            raise ModelFileError(f"{path}: no such model file", path=path, remedy="check the path") from error
-        except ValueError as error:  # what mmap says of an empty file
-            raise ModelFileError(f"{path}: the file is empty", path=path, remedy=_AGAIN) from error
-        except OSError as error:
-            raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}", path=path) from error
+        self._map = map_file(path)
         self._size = len(self._map)
         self.position = 0
 
-    def fail(self, what: str, remedy: str | None = _AGAIN) -> NoReturn:
+    def forget(self) -> None:
+        forget(self._map)
+
+    def fail(self, what: str, remedy: str | None = AGAIN) -> NoReturn:
         raise ModelFileError(f"{self._path}: {what}", path=self._path, remedy=remedy)
 
     def _need(self, count: int) -> int:
@@ -180,7 +142,7 @@ class _Reader:
         shape = tuple(self.scalar("Q") for _ in range(dimensions))
         return name, shape[::-1], self.scalar("I"), self.scalar("Q")
 
-    def tensor(self, name: str, shape: tuple[int, ...], kind: int, start: int) -> GgufTensor:
+    def tensor(self, name: str, shape: tuple[int, ...], kind: int, start: int) -> StoredTensor:
         if kind not in TENSOR_TYPES:
             self.fail(f"the tensor {name!r} has the unknown type {kind}", "use a Q4_0, Q4_1, Q8_0 or F16 file")
         type_name, elements, size = TENSOR_TYPES[kind]
@@ -191,4 +153,4 @@ class _Reader:
         if start + rows * width > self._size:
             self.fail(f"the file ends early: {name!r} needs {start + rows * width} bytes, the file has {self._size}")
         data = np.frombuffer(self._map, np.uint8, rows * width, start).reshape(rows, width)
-        return GgufTensor(name, type_name, shape, data)
+        return StoredTensor(name, type_name, shape, data)

@@ -1,6 +1,6 @@
 """Compiling a model's library, and finding it again: a folder of the cache, keyed by everything that shapes it.
 
-    plan, target, sizes -> IRModule (llama.py) -> executable (TVM) -> object files -> shared library, by a plain linker
+    plan, target, sizes -> IRModule (decoder.py) -> executable (TVM) -> object files -> shared library, by a linker
 
 No C compiler is needed: TVM writes object files, and any linker joins them. Without a linker the executable runs as it
 came from the compiler, in this process only.
@@ -22,9 +22,9 @@ from typing import Any
 import tvm
 
 from ..errors import CompileError
+from .families import FAMILY, ModelFamily
 from .kernels.isa import INSTRUCTION_SETS
-from .llama import build_module
-from .plan import ModelPlan
+from .plan import ModelPlan, Parameter, Vector
 from .progress import Progress
 
 _LIBRARY = "model.so"
@@ -67,16 +67,23 @@ def find_linker() -> str | None:
 
 
 def open_library(
-    plan: ModelPlan, target: Target, *, max_rows: int, max_batch: int, folder: Path, progress: Progress
+    plan: ModelPlan,
+    target: Target,
+    *,
+    max_rows: int,
+    max_batch: int,
+    folder: Path,
+    progress: Progress,
+    family: ModelFamily = FAMILY,
 ) -> Library:
     """The library of a plan, from `folder` or compiled now and kept there. Raises CompileError."""
-    place = folder / library_key(plan, target, max_rows, max_batch)
+    place = folder / library_key(plan, target, max_rows, max_batch, family)
     found = _load(place)
     if found is not None:
         return found
     progress(_STAGE, 0.0)
     try:
-        module, names = build_module(
+        module, names = family.build(
             plan, INSTRUCTION_SETS[target.instruction_set], max_rows=max_rows, max_batch=max_batch
         )
         progress(_STAGE, 0.1)
@@ -91,18 +98,29 @@ def open_library(
     return (_load(place) if kept else None) or Library(tvm.relax.VirtualMachine(executable, tvm.cpu()), tuple(names))
 
 
-def library_key(plan: ModelPlan, target: Target, max_rows: int, max_batch: int) -> str:
+def library_key(
+    plan: ModelPlan, target: Target, max_rows: int, max_batch: int, family: ModelFamily = FAMILY
+) -> str:
     """A digest of all that shapes the library."""
-    # Positions reach the kernels as a table, so models that differ in them only share a library.
-    config = replace(plan.config, context_length=0, rope_theta=0.0, rope_scale=0.0)
+    # Positions reach the kernels as tables, so models that differ in them only share a library.
+    config = replace(plan.config, architecture="", context_length=0, rotary=())
     facts = {
-        "plan": asdict(replace(plan, config=config)),
+        "config": asdict(config),
+        "tables": len(plan.config.rotary),
+        "parameters": {name: _shape(parameter) for name, parameter in plan.parameters().items()},
+        "family": dict(family.shape_key(plan)),
         "target": asdict(target),
         "sizes": [max_rows, max_batch],
         "compiler": tvm.__version__,
         "sources": _sources_digest(),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _shape(parameter: Parameter) -> list[Any]:
+    if isinstance(parameter, Vector):
+        return [parameter.size]
+    return [parameter.format, parameter.rows, parameter.columns]
 
 
 def last_line(error: BaseException) -> str:
@@ -115,7 +133,7 @@ def _sources_digest() -> str:
     """Of every source file that decides what is generated."""
     folder = Path(__file__).parent
     digest = hashlib.sha256()
-    for path in sorted([folder / "llama.py", folder / "library.py", *folder.glob("kernels/*.py")]):
+    for path in sorted([folder / "decoder.py", folder / "library.py", *folder.glob("kernels/*.py")]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -38,7 +38,7 @@ class LoadedModel:
         self.prefill_chunk = prefill_chunk
         self._weights = weights
         self._run = machine["step"]
-        self._table = as_tensor(aligned_copy(rotary_table(config, max_context)))
+        self._tables = [as_tensor(aligned_copy(rotary_table(each, max_context))) for each in config.rotary]
         layers = _pages(config, pages, np.dtype(page_dtype))
         self._pages = [as_tensor(layer) for layer in layers]
         self.kv = KVCache(layers, context_length=max_context)
@@ -61,7 +61,7 @@ class LoadedModel:
         inputs = (ids, last, place.positions, place.slots, place.lengths, place.query_bounds, place.page_bounds)
         try:
             tensors = [as_tensor(aligned_copy(array)) for array in (*inputs, place.page_ids)]
-            logits = self._run(*tensors, self._table, self._pages, self._weights)
+            logits = self._run(*tensors, self._tables, self._pages, self._weights)
         except BaseException as error:
             for sequence, length in zip(sequence_ids, lengths, strict=True):
                 self.kv.truncate(sequence, length)

@@ -6,48 +6,81 @@ checks every tensor's presence, shape and format, so that neither can fail on th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
 
 from ..errors import UnsupportedModelError
 from .blocks import decodable
-from .config import ModelConfig, read_config
-from .gguf import GgufFile
-from .packing import GROUP, NATIVE, packed_format
+from .checkpoint import Checkpoint
+from .config import ModelConfig
+from .packing import GROUP, block_columns, packed_format
 
-# How the tensors of a matrix are arranged: one under the other; the same with query and key heads reordered; or in
-# turns of 32 rows each.
-Arrangement = Literal["stacked", "heads", "turns"]
+_FLOATS = ("F32", "F16", "BF16")
+
+
+@dataclass(frozen=True)
+class HeadOrder:
+    """How the rows of a head are put in order: the first `rotated` columns turn in pairs, neighbours if `paired`, else
+    column i with i + rotated / 2; our kernels turn column i with i + head_dim / 2.
+    """
+
+    head_dim: int
+    rotated: int
+    paired: bool
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows `first` to `first + rows` of a stored tensor, its leading dimensions taken as one."""
+
+    tensor: str
+    rows: int
+    first: int = 0
+    order: HeadOrder | None = None
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A packed matrix [rows, columns]; `rows` is a multiple of 8."""
+    """A packed matrix [rows, columns]; `rows` is a multiple of 8. Its blocks lie one under the other; the parts of a
+    block take turns of 32 rows.
+    """
 
     format: str
     rows: int
     columns: int
-    tensors: tuple[str, ...]
-    arrangement: Arrangement = "stacked"
+    blocks: tuple[tuple[Part, ...], ...]
 
 
 @dataclass(frozen=True)
 class Vector:
-    """float32 [size]."""
+    """float32 [size]: parts one after the other."""
 
     size: int
-    tensor: str
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
 class LayerPlan:
+    """`qkv`: matrices that give query, key and value heads in turn: one, or more where their formats differ. What a
+    family does not have is None.
+    """
+
     attention_norm: Vector
-    qkv: Matrix
+    qkv: tuple[Matrix, ...]
     output: Matrix
     feed_forward_norm: Vector
-    gate_up: Matrix
+    gate_up: Matrix  # with experts: those of all, one under the other
     down: Matrix
+    qkv_bias: tuple[Vector, ...] = ()
+    output_bias: Vector | None = None
+    query_norm: Vector | None = None
+    key_norm: Vector | None = None
+    attention_post_norm: Vector | None = None
+    feed_forward_post_norm: Vector | None = None
+    router: Matrix | None = None
+
+
+Parameter = Matrix | Vector
 
 
 @dataclass(frozen=True)
@@ -64,73 +97,191 @@ class ModelPlan:
     def logits(self) -> Matrix:
         return self.head or self.embedding
 
-    def parameters(self) -> Mapping[str, Matrix | Vector]:
+    def parameters(self) -> Mapping[str, Parameter]:
         """By the names that the Relax module gives its parameters."""
         return dict(self._parameters())
 
-    def _parameters(self) -> Iterator[tuple[str, Matrix | Vector]]:
+    def _parameters(self) -> Iterator[tuple[str, Parameter]]:
         yield "embedding", self.embedding
         for i, layer in enumerate(self.layers):
-            for name in ("attention_norm", "qkv", "output", "feed_forward_norm", "gate_up", "down"):
-                yield f"layers.{i}.{name}", getattr(layer, name)
+            for name in (field.name for field in fields(layer)):
+                found = getattr(layer, name)
+                if isinstance(found, tuple):
+                    yield from ((f"layers.{i}.{name}.{j}", each) for j, each in enumerate(found))
+                elif found is not None:
+                    yield f"layers.{i}.{name}", found
         yield "norm", self.norm
         if self.head is not None:
             yield "head", self.head
 
 
-def plan_model(file: GgufFile) -> ModelPlan:
-    """Read the plan off the file. Raises ModelFileError or UnsupportedModelError."""
-    c = read_config(file)
+def plan_decoder(checkpoint: Checkpoint, config: ModelConfig) -> ModelPlan:
+    """The plan of a decoder of the common kind. Raises ModelFileError or UnsupportedModelError."""
+    c, planner = config, _Planner(checkpoint, config)
     table = (c.vocab_size, c.hidden)
     return ModelPlan(
         config=c,
-        embedding=_matrix(file, {"token_embd.weight": table}),
-        layers=tuple(_plan_layer(file, c, f"blk.{i}.") for i in range(c.layers)),
-        norm=_vector(file, "output_norm.weight", c.hidden),
-        head=_matrix(file, {"output.weight": table}) if "output.weight" in file.tensors else None,
+        embedding=planner.matrix([("token_embd.weight", table)]),
+        layers=tuple(planner.layer(f"blk.{i}.") for i in range(c.layers)),
+        norm=planner.vector("output_norm.weight", c.hidden),
+        head=planner.matrix([("output.weight", table)]) if "output.weight" in checkpoint.tensors else None,
     )
 
 
-def _plan_layer(file: GgufFile, c: ModelConfig, at: str) -> LayerPlan:
-    _refuse_biases(file, at)
-    queries, keys = c.heads * c.head_dim, c.kv_heads * c.head_dim
-    qkv = {"attn_q": queries, "attn_k": keys, "attn_v": keys}
-    wide = (c.feed_forward, c.hidden)
-    return LayerPlan(
-        attention_norm=_vector(file, at + "attn_norm.weight", c.hidden),
-        qkv=_matrix(file, {f"{at}{name}.weight": (rows, c.hidden) for name, rows in qkv.items()}, "heads"),
-        output=_matrix(file, {at + "attn_output.weight": (c.hidden, queries)}),
-        feed_forward_norm=_vector(file, at + "ffn_norm.weight", c.hidden),
-        gate_up=_matrix(file, {at + "ffn_gate.weight": wide, at + "ffn_up.weight": wide}, "turns"),
-        down=_matrix(file, {at + "ffn_down.weight": (c.hidden, c.feed_forward)}),
-    )
+class _Planner:
+    def __init__(self, checkpoint: Checkpoint, config: ModelConfig) -> None:
+        self.checkpoint = checkpoint
+        self.config = config
+        c = config
+        rotated = 2 * sum(frequency > 0 for frequency in c.rotary[0].frequencies)
+        paired = c.paired_heads and checkpoint.paired_heads
+        order = HeadOrder(c.head_dim, rotated, paired)
+        self.order = order if paired or rotated < c.head_dim else None
 
+    def layer(self, at: str) -> LayerPlan:
+        c = self.config
+        self._refuse_unknown(at)
+        wide = c.heads * c.head_dim
+        return LayerPlan(
+            attention_norm=self.vector(at + "attn_norm.weight", c.hidden),
+            qkv=self._qkv(at),
+            output=self.matrix([(at + "attn_output.weight", (c.hidden, wide))]),
+            feed_forward_norm=self.vector(at + "ffn_norm.weight", c.hidden),
+            gate_up=self._gate_up(at),
+            down=self._down(at),
+            qkv_bias=self._qkv_bias(at) if c.qkv_bias else (),
+            output_bias=self.vector(at + "attn_output.bias", c.hidden) if c.output_bias else None,
+            query_norm=self.vector(at + "attn_q_norm.weight", c.head_dim, self.order) if c.head_norms else None,
+            key_norm=self.vector(at + "attn_k_norm.weight", c.head_dim, self.order) if c.head_norms else None,
+            attention_post_norm=self.vector(at + "post_attention_norm.weight", c.hidden) if c.post_norms else None,
+            feed_forward_post_norm=self.vector(at + "post_ffw_norm.weight", c.hidden) if c.post_norms else None,
+            router=self.matrix([(at + "ffn_gate_inp.weight", (c.experts, c.hidden))]) if c.experts else None,
+        )
 
-def _matrix(file: GgufFile, shapes: Mapping[str, tuple[int, int]], arrangement: Arrangement = "stacked") -> Matrix:
-    tensors = [file.tensor(name, shape) for name, shape in shapes.items()]
-    for tensor in tensors:
-        if tensor.type not in NATIVE and not decodable(tensor.type):
+    def _heads(self, at: str, kind: str) -> list[Part]:
+        """Queries, keys and values, of one tensor or of three; values are not rotated."""
+        c = self.config
+        counts = (c.heads * c.head_dim, c.kv_heads * c.head_dim, c.kv_heads * c.head_dim)
+        orders = (self.order, self.order, None)
+        if c.fused_qkv:
+            firsts = (0, counts[0], counts[0] + counts[1])
+            named = [(f"{at}attn_qkv.{kind}", first) for first in firsts]
+        else:
+            named = [(f"{at}attn_{name}.{kind}", 0) for name in "qkv"]
+        return [Part(name, n, first, o) for (name, first), n, o in zip(named, counts, orders, strict=True)]
+
+    def _qkv(self, at: str) -> tuple[Matrix, ...]:
+        """Neighbours of one format make one matrix."""
+        c = self.config
+        groups: list[list[Part]] = []
+        total = c.fused_heads * c.head_dim
+        for part in self._heads(at, "weight"):
+            self._stored(part.tensor, (total if c.fused_qkv else part.rows, c.hidden))
+            if groups and self._format(groups[-1]) == self._format([part]):
+                groups[-1].append(part)
+            else:
+                groups.append([part])
+        return tuple(self._matrix([(part,) for part in group], c.hidden) for group in groups)
+
+    def _qkv_bias(self, at: str) -> tuple[Vector, ...]:
+        """As many as there are matrices, each of a size with its own."""
+        c = self.config
+        parts = self._heads(at, "bias")
+        total = c.fused_heads * c.head_dim
+        for part in parts:
+            self._small(part.tensor, (total if c.fused_qkv else part.rows,))
+        found = []
+        for matrix in self._qkv(at):
+            own, parts = parts[: len(matrix.blocks)], parts[len(matrix.blocks) :]
+            found.append(Vector(matrix.rows, tuple(own)))
+        return tuple(found)
+
+    def _gate_up(self, at: str) -> Matrix:
+        c, f = self.config, self.config.feed_forward
+        if not c.experts and c.fused_qkv:
+            name = self._stored(at + "ffn_up.weight", (2 * f, c.hidden))
+            return self._matrix([(Part(name, f), Part(name, f, f))], c.hidden)
+        if not c.experts:
+            names = [self._stored(f"{at}ffn_{name}.weight", (f, c.hidden)) for name in ("gate", "up")]
+            return self._matrix([tuple(Part(name, f) for name in names)], c.hidden)
+        both = [self._experts(at, name, (f, c.hidden)) for name in ("gate", "up")]
+        return self._matrix(list(zip(*both, strict=True)), c.hidden)
+
+    def _down(self, at: str) -> Matrix:
+        c, shape = self.config, (self.config.hidden, self.config.feed_forward)
+        if not c.experts:
+            return self.matrix([(at + "ffn_down.weight", shape)])
+        return self._matrix([(part,) for part in self._experts(at, "down", shape)], c.feed_forward)
+
+    def _experts(self, at: str, name: str, shape: tuple[int, int]) -> list[Part]:
+        """A matrix of each expert: of one tensor for all, or of one for each."""
+        count, together = self.config.experts, f"{at}ffn_{name}_exps.weight"
+        if together in self.checkpoint.tensors:
+            self._stored(together, (count, *shape))
+            return [Part(together, shape[0], i * shape[0]) for i in range(count)]
+        return [Part(self._stored(f"{at}ffn_{name}.{i}.weight", shape), shape[0]) for i in range(count)]
+
+    def matrix(self, shapes: Iterable[tuple[str, tuple[int, int]]]) -> Matrix:
+        """Whole tensors, one under the other."""
+        parts = [Part(self._stored(name, shape), shape[0]) for name, shape in shapes]
+        return self._matrix([(part,) for part in parts], self.checkpoint.tensors[parts[0].tensor].shape[-1])
+
+    def _matrix(self, blocks: list[tuple[Part, ...]], columns: int) -> Matrix:
+        parts = [part for block in blocks for part in block]
+        form = self._format(parts)
+        if columns % block_columns(form):
             raise UnsupportedModelError(
-                f"{file.path}: the tensor {tensor.name!r} has the format {tensor.type}, which is not supported",
-                path=file.path,
+                f"{self.checkpoint.path}: not supported: {parts[0].tensor!r} has rows of {columns}, no multiple of "
+                f"{block_columns(form)}",
+                path=self.checkpoint.path,
+            )
+        rows = sum(part.rows for part in parts)
+        return Matrix(form, -(-rows // GROUP) * GROUP, columns, tuple(blocks))
+
+    def _format(self, parts: Iterable[Part]) -> str:
+        return packed_format({self.checkpoint.tensors[part.tensor].type for part in parts})
+
+    def _stored(self, name: str, shape: tuple[int, ...]) -> str:
+        """The name, of a tensor that is there, of that shape and in a format that can be read."""
+        tensor = self.checkpoint.tensor(name, shape)
+        if not decodable(tensor.type):
+            raise UnsupportedModelError(
+                f"{self.checkpoint.path}: the tensor {name!r} has the format {tensor.type}, which is not supported",
+                path=self.checkpoint.path,
                 remedy="use a file in F16, BF16, F32, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K or Q8_0",
             )
-    rows = sum(tensor.shape[0] for tensor in tensors)
-    form = packed_format({tensor.type for tensor in tensors})
-    return Matrix(form, -(-rows // GROUP) * GROUP, tensors[0].shape[-1], tuple(shapes), arrangement)
+        return name
 
+    def _small(self, name: str, shape: tuple[int, ...]) -> None:
+        tensor = self.checkpoint.tensor(name, shape)
+        if tensor.type not in _FLOATS:
+            raise UnsupportedModelError(
+                f"{self.checkpoint.path}: the vector {name!r} has the format {tensor.type}, which is not supported",
+                path=self.checkpoint.path,
+            )
 
-def _vector(file: GgufFile, name: str, size: int) -> Vector:
-    tensor = file.tensor(name, (size,))
-    if tensor.type not in ("F32", "F16", "BF16"):
-        raise UnsupportedModelError(
-            f"{file.path}: the vector {name!r} has the format {tensor.type}, which is not supported", path=file.path
-        )
-    return Vector(size, name)
+    def vector(self, name: str, size: int, order: HeadOrder | None = None) -> Vector:
+        self._small(name, (size,))
+        return Vector(size, (Part(name, size, order=order),))
 
-
-def _refuse_biases(file: GgufFile, at: str) -> None:
-    names: Sequence[str] = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
-    for name in (f"{at}{part}.bias" for part in names):
-        if name in file.tensors:
-            raise UnsupportedModelError(f"{file.path}: the bias {name!r} is not supported", path=file.path)
+    def _refuse_unknown(self, at: str) -> None:
+        """A tensor of a layer that the family does not use would be ignored, and the answers be wrong."""
+        c = self.config
+        known = {"attn_norm.weight", "attn_output.weight", "ffn_norm.weight", "attn_rot_embd.weight"}
+        known |= {"attn_qkv.weight"} if c.fused_qkv else {"attn_q.weight", "attn_k.weight", "attn_v.weight"}
+        known |= {f"ffn_{name}.weight" for name in ("gate", "up", "down")} if not c.experts else {"ffn_gate_inp.weight"}
+        if c.qkv_bias:
+            known |= {"attn_qkv.bias"} if c.fused_qkv else {"attn_q.bias", "attn_k.bias", "attn_v.bias"}
+        known |= {"attn_output.bias"} if c.output_bias else set()
+        known |= {"attn_q_norm.weight", "attn_k_norm.weight"} if c.head_norms else set()
+        known |= {"post_attention_norm.weight", "post_ffw_norm.weight"} if c.post_norms else set()
+        for name in self.checkpoint.tensors:
+            if name.startswith(at) and (short := name[len(at) :]) not in known:
+                expert = c.experts and short.startswith(("ffn_gate", "ffn_up", "ffn_down"))
+                if not expert:
+                    raise UnsupportedModelError(
+                        f"{self.checkpoint.path}: the tensor {name!r} is not supported in the architecture "
+                        f"{c.architecture!r}",
+                        path=self.checkpoint.path,
+                        remedy="use another model",
+                    )

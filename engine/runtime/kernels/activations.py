@@ -87,21 +87,55 @@ class Norm:
 
             def one(row: Expr) -> None:
                 source = row if index is None else let(index[row])
-                sums = scratch(BLOCK)
-                for e in range(_VECTORS):
-                    store(sums, zeros(), span(LANES * e))
-                with T.serial(columns // BLOCK) as block:
-                    for e in range(_VECTORS):
-                        value = let(x[source, span(block * BLOCK + LANES * e)])
-                        store(sums, isa.fma(value, value, sums[span(LANES * e)]), span(LANES * e))
-                total = (sums[span(0)] + sums[span(8)]) + (sums[span(16)] + sums[span(24)])
-                factor = let(f32(1.0) / T.sqrt(lanes_sum(total) * f32(1.0 / columns) + f32(self.epsilon)))
+                factor = _norm_factor(isa, x, source, columns, self.epsilon)
                 with T.serial(columns // BLOCK) as block:
                     places = [span(block * BLOCK + LANES * e) for e in range(_VECTORS)]
                     values = [x[source, place] * splat(factor) * gain[place] for place in places]
                     store_block(isa, self.kind, y, columns, row, block, values)
 
             for_each_row(count if self.select else rows, one, parallel_from=8)
+        return f.result()
+
+
+def _norm_factor(isa: Isa, x: Buffer, row: Expr, columns: int, epsilon: float) -> Expr:
+    """One over the root of a row's mean square."""
+    sums = scratch(BLOCK)
+    for e in range(_VECTORS):
+        store(sums, zeros(), span(LANES * e))
+    with T.serial(columns // BLOCK) as block:
+        for e in range(_VECTORS):
+            value = let(x[row, span(block * BLOCK + LANES * e)])
+            store(sums, isa.fma(value, value, sums[span(LANES * e)]), span(LANES * e))
+    total = (sums[span(0)] + sums[span(8)]) + (sums[span(16)] + sums[span(24)])
+    return let(f32(1.0) / T.sqrt(lanes_sum(total) * f32(1.0 / columns) + f32(epsilon)))
+
+
+@dataclass(frozen=True)
+class NormAdd:
+    """residual + (RMS norm of x, times a gain): what families with norms behind their layers add. All float32."""
+
+    columns: int
+    epsilon: float
+
+    @property
+    def name(self) -> str:
+        return f"norm_add_{self.columns}"
+
+    def build(self, isa: Isa) -> PrimFunc:
+        with function(self.name) as f:
+            rows = size()
+            x = f.tensor("x", (rows, self.columns), "float32")
+            gain = f.tensor("gain", (self.columns,), "float32")
+            residual = f.tensor("residual", (rows, self.columns), "float32")
+            y = f.tensor("y", (rows, self.columns), "float32")
+
+            def one(row: Expr) -> None:
+                factor = _norm_factor(isa, x, row, self.columns, self.epsilon)
+                with T.serial(self.columns // LANES) as c:
+                    place = span(c * LANES)
+                    store(y, isa.fma(x[row, place] * splat(factor), gain[place], residual[row, place]), row, place)
+
+            for_each_row(rows, one, parallel_from=8)
         return f.result()
 
 
@@ -138,18 +172,20 @@ class Convert:
 
 @dataclass(frozen=True)
 class Embed:
-    """Rows of a packed table, by token id, as float32. Ids must lie in the table: nothing is checked here."""
+    """Rows of a packed table, by token id, as float32, times `scale`. Ids must lie in the table: nothing is checked."""
 
     format: WeightFormat
     rows: int
     columns: int
+    scale: float = 1.0
 
     @property
     def name(self) -> str:
         return f"embed_{self.format.name}_{self.rows}x{self.columns}"
 
     def build(self, isa: Isa) -> PrimFunc:
-        blocks = self.columns // BLOCK
+        width = self.format.columns
+        blocks = self.columns // width
         with function(self.name) as f:
             count = size()
             table = f.tensor("table", (self.format.packed_bytes(self.rows, self.columns),), "uint8")
@@ -160,9 +196,10 @@ class Embed:
                 token = let(ids[row])
                 with T.serial(blocks) as block:
                     base = let((token // LANES * blocks + block) * self.format.block_bytes)
-                    with T.serial(BLOCK) as column:
+                    with T.serial(width) as column:
                         value = self.format.element(isa, table, base, token % LANES, column)
-                        store(y, value, row, block * BLOCK + column)
+                        scaled = value if self.scale == 1.0 else value * f32(self.scale)
+                        store(y, scaled, row, block * width + column)
 
             for_each_row(count, one, parallel_from=64)
         return f.result()

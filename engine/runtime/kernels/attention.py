@@ -1,8 +1,9 @@
 """Attention over KV pages with online softmax: one kernel for prompts and for single tokens.
 
-Each query row folds its sequence's pages in order, from the first page up to its own position. Nothing else enters its
-arithmetic: not which rows are computed beside it, not how the sequence's tokens were cut into steps, not whether its
-pages are shared. So a step is the same to the last bit in any company, and all that batching promises rests on that.
+Each query row folds its sequence's pages in order, from the first page (that its window reaches) up to its own
+position. Nothing else enters its arithmetic: not which rows are computed beside it, not how the sequence's tokens were
+cut into steps, not whether its pages are shared. So a step is the same to the last bit in any company, and all that
+batching promises rests on that.
 (Partial results merged afterwards, as cascades and ragged prefills do, would be cheaper for some shapes and would not
 have this property: sums of floats depend on their order.)
 
@@ -37,13 +38,12 @@ from .builder import (
     when,
     zeros,
 )
-from .isa import Isa, lanes_max, lanes_sum, maximum, narrow, widen
+from .isa import LOG2_E, Isa, lanes_max, lanes_sum, maximum, narrow, widen
 
 PAGE = 16
 _VECTORS = PAGE // LANES
 _QUERIES = 16  # query rows that share each key block
 _LOWEST = -1e30  # a score that never counts; finite, so that differences stay numbers
-_LOG2_E = 1.4426950408889634
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,21 @@ class Attention:
 
     Sequence b has the query rows query_bounds[b] to query_bounds[b + 1], its last tokens, the pages
     page_ids[page_bounds[b]] to page_ids[page_bounds[b + 1]], and lengths[b] tokens in them, the queries' own included.
+
+    Scores are multiplied by `scale`, then bounded to cap * tanh(score / cap) where there is a `cap`. With a `window` a
+    query sees the last so many tokens only, its own included.
     """
 
     heads: int
     kv_heads: int
     head_dim: int
+    scale: float
+    window: int = 0
+    cap: float = 0.0
 
     @property
     def name(self) -> str:
-        return "attention"
+        return f"attention_{self.window}" if self.window else "attention"
 
     def build(self, isa: Isa) -> PrimFunc:
         with function(self.name) as f:
@@ -97,6 +103,7 @@ class _Emitter:
         self.heads = attention.heads
         self.dim = attention.head_dim
         self.group = attention.heads // attention.kv_heads
+        self.scale, self.window, self.cap = attention.scale, attention.window, attention.cap
         self._parameters(f)
 
     def _parameters(self, f: Function) -> None:
@@ -117,8 +124,11 @@ class _Emitter:
             self._start()
             # The block's last row sees the most.
             last = let((self.before + self.first + self.count + (PAGE - 1)) // PAGE)
-            with T.serial(last) as block:
-                self.block = block
+            # And its first row looks back the furthest.
+            skipped = T.max(i32(0), self.before + self.first + 1 - self.window) // PAGE if self.window else i32(0)
+            skipped = let(skipped)
+            with T.serial(last - skipped) as step:
+                block = self.block = let(skipped + step)
                 self.page = let(self.page_ids[self.page_start + block])
                 self.next_page = let(self.page_ids[self.page_start + T.min(block + 1, last - 1)])
                 with T.serial(self.count) as z:
@@ -163,7 +173,7 @@ class _Emitter:
         self.state = scratch(per_head * 2 * LANES)  # running maximum in eight equal lanes, then eight partial sums
         self.weights = scratch(self.group * PAGE)
         self.decay = scratch(self.group * LANES)
-        scale = splat(f32(_LOG2_E * self.dim**-0.5))
+        scale = splat(f32(LOG2_E * self.scale))
         with T.serial(self.count) as z:
             for g in range(self.group):
                 with T.serial(self.dim // LANES) as c:
@@ -189,17 +199,19 @@ class _Emitter:
         return widen(self.pages[self.page, 1, self.head, slot, span(column)])
 
     def _attend(self, z: Expr) -> None:
-        """One query row, all its heads, against the page: the tokens up to its own."""
+        """One query row, all its heads, against the page: the tokens up to its own, as far back as it looks."""
         limit = let(self.before + self.first + z + 1 - self.block * PAGE)
-        with when(limit > 0):
+        start = let(T.max(i32(0), limit - self.window)) if self.window else i32(0)
+        seen = T.And(limit > 0, start < PAGE) if self.window else limit > 0
+        with when(seen):
             valid = let(T.min(i32(PAGE), limit))
             for first, count in _head_groups(self.group):
                 scores = self._scores(z, first, count)
                 for g in range(count):
                     halves = [scores[span(g * PAGE + LANES * half)] for half in range(_VECTORS)]
-                    self._softmax(z, first + g, halves, limit)
+                    self._softmax(z, first + g, halves, start, limit)
             for first, count in _head_groups(self.group):
-                self._weigh_values(z, first, count, valid)
+                self._weigh_values(z, first, count, start, valid)
 
     def _scores(self, z: Expr, first: int, count: int) -> Buffer:
         scores = scratch(count * PAGE)
@@ -230,13 +242,18 @@ class _Emitter:
             which = line // lines
             prefetch(self.pages, self.next_page, which, self.head, element // self.dim, element % self.dim)
 
-    def _softmax(self, z: Expr, g: int, scores: list[Expr], limit: Expr) -> None:
+    def _softmax(self, z: Expr, g: int, scores: list[Expr], start: Expr, limit: Expr) -> None:
         """Fold sixteen scores into the running maximum and sum; leave their weights and the decay of earlier sums."""
         lowest = splat(f32(_LOWEST))
         masked = []
         for half, score in enumerate(scores):
             slots = T.ramp(i32(half * LANES), 1, LANES)
-            masked.append(let(T.Select(slots < splat(limit), score, lowest)))
+            if self.cap:
+                score = self.isa.capped(score, self.cap * LOG2_E)
+            score = T.Select(slots < splat(limit), score, lowest)
+            if self.window:
+                score = T.Select(slots < splat(start), lowest, score)
+            masked.append(let(score))
         highest = masked[0]
         for score in masked[1:]:
             highest = maximum(highest, score)
@@ -253,7 +270,7 @@ class _Emitter:
             total = total + weight
         store(self.state, total, span(at + LANES))
 
-    def _weigh_values(self, z: Expr, first: int, count: int, valid: Expr) -> None:
+    def _weigh_values(self, z: Expr, first: int, count: int, start: Expr, valid: Expr) -> None:
         vectors = 4 if count > 1 else 8
         while (self.dim // LANES) % vectors:
             vectors //= 2
@@ -264,7 +281,8 @@ class _Emitter:
             outer = {(g, e): span(self._at(z, first + g) + column + LANES * e) for g, e, _ in places}
             for g, e, place in places:
                 store(sums, self.sums[outer[g, e]] * self.decay[span(LANES * (first + g))], place)
-            with T.serial(valid) as slot:
+            with T.serial(valid - start) as step:
+                slot = let(start + step)
                 values = [let(self._value(slot, column + LANES * e)) for e in range(vectors)]
                 weights = [let(splat(self.weights[(first + g) * PAGE + slot])) for g in range(count)]
                 for g, e, place in places:

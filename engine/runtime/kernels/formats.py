@@ -1,13 +1,19 @@
-"""Weight formats as kernels read them: eight rows interleaved, in blocks of 8 rows x 32 columns.
+"""Weight formats as kernels read them: eight rows interleaved, in blocks of 8 rows x 32 columns (K formats: 256).
 
-A packed matrix [N, K] is N/8 groups of K/32 blocks, so a product reads memory strictly forwards. Inside a block:
+A packed matrix [N, K] is N/8 groups of K/32 (K/256) blocks, so a product reads memory strictly forwards. In a block:
 
     q4_0    144 bytes: 128 of nibbles, 8 float16 scales; value = scale * (q - 8)
     q4_1    160 bytes: 128 of nibbles, 8 float16 scales, 8 float16 minima; value = scale * q + minimum
     q8_0    272 bytes: 256 of int8, 8 float16 scales; value = scale * q
+    q8_1    288 bytes: 256 of int8, 8 float16 scales, 8 float16 minima; value = scale * q + minimum
+    q4_k    1184 bytes: eight times (128 of nibbles, 8 uint8 scales, 8 uint8 minima), then 8 float16 d, 8 float16 m;
+            value = d * scale * q - m * minimum
+    q5_k    2208 bytes: the same with 256 of int8 for 128 of nibbles
+    q6_k    2192 bytes: eight times (256 of int8, 8 int8 scales of the first 16 columns, 8 of the others), then 8
+            float16 d; value = d * scale * q
     f16, bf16, f32    [32 columns][8 rows] of the value itself, multiplied in float32: nothing is lost
 
-The GGUF formats of these names repack into them bit by bit (packing.py).
+The GGUF formats repack into them without loss (packing.py).
 """
 
 from __future__ import annotations
@@ -29,12 +35,13 @@ class WeightFormat(ABC):
     """One packed format: its size, and the code to multiply by a block and to read one element."""
 
     name: str
+    columns: int = BLOCK  # of a block
     block_bytes: int
     activation: Activation
 
     def packed_bytes(self, rows: int, columns: int) -> int:
-        """Bytes of a matrix; rows must divide by 8 and columns by 32."""
-        return rows // LANES * (columns // BLOCK) * self.block_bytes
+        """Bytes of a matrix; rows must divide by 8 and columns by a block's."""
+        return rows // LANES * (columns // self.columns) * self.block_bytes
 
     @abstractmethod
     def multiply(
@@ -73,9 +80,7 @@ class _Nibbles(WeightFormat):
             sums[i] = isa.fma(minimum, shift, isa.fma(dot, factor, sums[i]))
 
     def element(self, isa: Isa, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
-        word = column % 16 // 4
-        byte = T.cast(weights[base + word * 32 + row * 4 + column % 4], "int32")
-        q = T.cast(T.shift_right(byte, column // 16 * 4) & i32(15), "float32")
+        q = _nibble(weights, base, row, column)
         scale = _half_scalar(weights, base + 128 + row * 2)
         if self._minima:
             return scale * q + _half_scalar(weights, base + 144 + row * 2)
@@ -83,23 +88,97 @@ class _Nibbles(WeightFormat):
 
 
 class _Bytes(WeightFormat):
-    name = "q8_0"
-    block_bytes = 272
     activation = INT8
+
+    def __init__(self, name: str, *, minima: bool) -> None:
+        self.name = name
+        self.block_bytes = 288 if minima else 272
+        self._minima = minima
 
     def multiply(
         self, isa: Isa, weights: Buffer, base: Expr, x: Rows, rows: Sequence[Expr], block: Expr, sums: Registers
     ) -> None:
         vectors = isa.load_bytes(weights, base)
         scale = let(isa.half(weights.vload([base + 256], "uint8x16")))
+        minimum = let(isa.half(weights.vload([base + 272], "uint8x16"))) if self._minima else None
         for i, row in enumerate(rows):
             dot = isa.dot_bytes(vectors, x.words(row, block))
-            factor = scale * splat(x.scale(row, block))
-            sums[i] = isa.fma(dot, factor, sums[i])
+            total = isa.fma(dot, scale * splat(x.scale(row, block)), sums[i])
+            if minimum is not None:
+                total = isa.fma(minimum, splat(x.scaled_sum(row, block)), total)
+            sums[i] = total
 
     def element(self, isa: Isa, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
-        q = T.reinterpret("int8", weights[base + column // 4 * 32 + row * 4 + column % 4])
-        return _half_scalar(weights, base + 256 + row * 2) * T.cast(q, "float32")
+        value = _half_scalar(weights, base + 256 + row * 2) * _byte(weights, base, row, column)
+        return value + _half_scalar(weights, base + 272 + row * 2) if self._minima else value
+
+
+class _SuperBlocks(WeightFormat):
+    """Eight blocks of 32 columns, each with small integer scales, and float16 factors of those behind all eight."""
+
+    activation = INT8
+    columns = 8 * BLOCK
+
+    def __init__(self, name: str, *, bits: int) -> None:
+        self.name = name
+        self._bits = bits
+        self._body = 128 if bits == 4 else 256
+        self._stride = self._body + 2 * LANES
+        self._factors = 8 * self._stride
+        self.block_bytes = self._factors + (16 if bits == 6 else 32)
+
+    def multiply(
+        self, isa: Isa, weights: Buffer, base: Expr, x: Rows, rows: Sequence[Expr], block: Expr, sums: Registers
+    ) -> None:
+        scales = let(isa.half(weights.vload([base + self._factors], "uint8x16")))
+        minima = scales if self._bits == 6 else let(isa.half(weights.vload([base + self._factors + 16], "uint8x16")))
+        with T.serial(8) as part:
+            at = let(base + part * self._stride)
+            place = let(block * 8 + part)
+            first = weights.vload([at + self._body], "uint8x8")
+            second = weights.vload([at + self._body + LANES], "uint8x8")
+            if self._bits == 6:
+                both = (let(scales * _signed(first)), let(scales * _signed(second)))
+                self._add_halves(isa, weights, at, x, rows, place, sums, both)
+            else:
+                scale = let(scales * T.cast(first, "float32x8"))
+                minimum = let(minima * T.cast(second, "float32x8"))
+                self._add(isa, weights, at, x, rows, place, sums, scale, minimum)
+
+    def _add(
+        self, isa: Isa, weights: Buffer, at: Expr, x: Rows, rows: Sequence[Expr], place: Expr, sums: Registers,
+        scale: Expr, minimum: Expr,
+    ) -> None:  # fmt: skip
+        nibbles = self._bits == 4
+        vectors = isa.load_nibbles(weights, at) if nibbles else isa.load_bytes(weights, at)
+        dots = isa.dot_nibbles if nibbles else isa.dot_bytes
+        for i, row in enumerate(rows):
+            dot = dots(vectors, x.words(row, place))
+            total = isa.fma(dot, scale * splat(x.scale(row, place)), sums[i])
+            sums[i] = total - minimum * splat(x.scaled_sum(row, place))
+
+    def _add_halves(
+        self, isa: Isa, weights: Buffer, at: Expr, x: Rows, rows: Sequence[Expr], place: Expr, sums: Registers,
+        both: tuple[Expr, Expr],
+    ) -> None:  # fmt: skip
+        """Q6_K has a scale for each 16 columns: half of the words each."""
+        vectors = isa.load_bytes(weights, at)
+        for i, row in enumerate(rows):
+            words = x.words(row, place)
+            halves = [isa.dot_bytes(vectors[h : h + 4], words[h : h + 4]) * both[h // 4] for h in (0, 4)]
+            sums[i] = isa.fma(halves[0] + halves[1], splat(x.scale(row, place)), sums[i])
+
+    def element(self, isa: Isa, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
+        at = let(base + column // BLOCK * self._stride)
+        inner = let(column % BLOCK)
+        factor = _half_scalar(weights, base + self._factors + row * 2)
+        if self._bits == 6:
+            small = T.cast(T.reinterpret("int8", weights[at + self._body + inner // 16 * LANES + row]), "float32")
+            return factor * small * _byte(weights, at, row, inner)
+        q = _nibble(weights, at, row, inner) if self._bits == 4 else _byte(weights, at, row, inner)
+        small = T.cast(weights[at + self._body + row], "float32")
+        least = T.cast(weights[at + self._body + LANES + row], "float32")
+        return factor * small * q - _half_scalar(weights, base + self._factors + 16 + row * 2) * least
 
 
 class _Floats(WeightFormat):
@@ -143,12 +222,32 @@ FORMATS: dict[str, WeightFormat] = {
     for form in (
         _Nibbles("q4_0", minima=False),
         _Nibbles("q4_1", minima=True),
-        _Bytes(),
+        _Bytes("q8_0", minima=False),
+        _Bytes("q8_1", minima=True),
+        _SuperBlocks("q4_k", bits=4),
+        _SuperBlocks("q5_k", bits=5),
+        _SuperBlocks("q6_k", bits=6),
         _Floats("f16", 2),
         _Floats("bf16", 2),
         _Floats("f32", 4),
     )
 }
+
+
+def _nibble(weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
+    """An unsigned 4-bit weight as float32."""
+    byte = T.cast(weights[base + column % 16 // 4 * 32 + row * 4 + column % 4], "int32")
+    return T.cast(T.shift_right(byte, column // 16 * 4) & i32(15), "float32")
+
+
+def _byte(weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
+    """A signed 8-bit weight as float32."""
+    return T.cast(T.reinterpret("int8", weights[base + column // 4 * 32 + row * 4 + column % 4]), "float32")
+
+
+def _signed(bytes_: Expr) -> Expr:
+    """uint8x8 holding int8 to float32x8."""
+    return T.cast(T.reinterpret("int8x8", bytes_), "float32x8")
 
 
 def _uint16(weights: Buffer, offset: Expr) -> Expr:

@@ -10,6 +10,7 @@ columns 4j..4j+3 of a block of 32 columns. A vector times a broadcast word of ac
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -22,7 +23,7 @@ _INTS = "int32x8"
 
 # exp2 on [-1/2, 1/2]: minimax polynomial, relative error 2e-7 (the rounding of float32 dominates).
 _EXP2 = (1.535336188e-4, 1.339887440e-3, 9.618437358e-3, 5.550332471e-2, 2.402264791e-1, 6.931472029e-1, 1.0)
-_LOG2_E = 1.4426950408889634
+LOG2_E = 1.4426950408889634
 
 
 class Isa(ABC):
@@ -70,10 +71,21 @@ class Isa(ABC):
             power = self.fma(power, rest, splat(f32(coefficient)))
         return power * T.reinterpret(_FLOATS, T.shift_left(whole + splat(i32(127)), splat(i32(23))))
 
-    def silu(self, value: Expr) -> Expr:
-        """value * sigmoid(value); under -87 the factor is taken at -87, where it is 1e-38."""
-        exponent = minimum(value * splat(f32(-_LOG2_E)), splat(f32(126.0)))
+    def activated(self, name: str, value: Expr) -> Expr:
+        """silu: value * sigmoid(value). gelu, as approximated with tanh: value * sigmoid(1.6 (value + 0.0447 value^3)),
+        the same as value / 2 * (1 + tanh(0.8 (...))). Under -87 the sigmoid is taken at -87, where it is 1e-38.
+        """
+        inner = value
+        if name == "gelu":  # Hendrycks and Gimpel, 2016
+            cube = self.fma(value * value, splat(f32(0.044715)), splat(f32(1.0)))
+            inner = value * cube * splat(f32(2 * math.sqrt(2 / math.pi)))
+        exponent = minimum(inner * splat(f32(-LOG2_E)), splat(f32(126.0)))
         return value / (splat(f32(1.0)) + self.exp2(exponent))
+
+    def capped(self, value: Expr, cap: float) -> Expr:
+        """cap * tanh(value / cap)."""
+        exponent = minimum(value * splat(f32(2 * LOG2_E / cap)), splat(f32(126.0)))
+        return splat(f32(cap)) - splat(f32(2 * cap)) / (splat(f32(1.0)) + self.exp2(exponent))
 
 
 class Avx2(Isa):

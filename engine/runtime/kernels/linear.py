@@ -13,7 +13,22 @@ from dataclasses import dataclass
 from tvm.tirx.script import builder as T
 
 from .activations import parameter, store_block
-from .builder import LANES, Buffer, Expr, PrimFunc, Registers, either, function, scratch, size, span, store, when, zeros
+from .builder import (
+    LANES,
+    Buffer,
+    Expr,
+    PrimFunc,
+    Registers,
+    either,
+    function,
+    let,
+    scratch,
+    size,
+    span,
+    store,
+    when,
+    zeros,
+)
 from .formats import WeightFormat
 from .isa import Isa, narrow
 from .rows import BLOCK, Activation, Rows
@@ -21,34 +36,42 @@ from .rows import BLOCK, Activation, Rows
 
 @dataclass(frozen=True)
 class Linear:
-    """y = x W^T. `residual` adds a float32 matrix like y; with `head_dim` y is split into heads, in the page dtype."""
+    """y = x W^T. `bias` adds a float32 vector [rows], `residual` a float32 matrix like y; `cap` bounds what comes out
+    to cap * tanh(y / cap); with `head_dim` y is split into heads, in the page dtype.
+    """
 
     format: WeightFormat
     rows: int
     columns: int
+    bias: bool = False
     residual: bool = False
+    cap: float = 0.0
     head_dim: int | None = None  # then y is [M, rows / head_dim, head_dim] in the page dtype
 
     @property
     def name(self) -> str:
         kind = "residual" if self.residual else "heads" if self.head_dim else "plain"
-        return f"linear_{self.format.name}_{self.rows}x{self.columns}_{kind}"
+        extras = ("_bias" if self.bias else "") + ("_capped" if self.cap else "")
+        return f"linear_{self.format.name}_{self.rows}x{self.columns}_{kind}{extras}"
 
     def build(self, isa: Isa) -> PrimFunc:
         with function(self.name) as f:
             count = size()
             weights = f.tensor("weights", (self.format.packed_bytes(self.rows, self.columns),), "uint8")
             x = Rows(parameter(f, "x", count, self.columns, self.format.activation), self.columns)
+            bias = f.tensor("bias", (self.rows,), "float32") if self.bias else None
             residual = f.tensor("residual", (count, self.rows), "float32") if self.residual else None
             shape = (count, self.rows) if self.head_dim is None else (count, self.rows // self.head_dim, self.head_dim)
             dtype = "float32" if self.head_dim is None else isa.page_dtype
             y = f.tensor("y", shape, dtype)
 
             def tile(group: Expr, rows: Sequence[Expr], *, alone: bool) -> None:
-                initial = [zeros() if residual is None else residual[row, span(group * LANES)] for row in rows]
-                sums = _product(isa, self.format, weights, self.columns, group, x, rows, initial, prefetch=alone)
+                place = span(group * LANES)
+                start = zeros() if bias is None else let(bias[place])
+                initial = [start if residual is None else residual[row, place] + start for row in rows]
+                sums = product(isa, self.format, weights, self.columns, group, x, rows, initial, prefetch=alone)
                 for i, row in enumerate(rows):
-                    value = narrow(sums[i], dtype)
+                    value = narrow(isa.capped(sums[i], self.cap) if self.cap else sums[i], dtype)
                     if self.head_dim is None:
                         store(y, value, row, span(group * LANES))
                     else:
@@ -61,16 +84,20 @@ class Linear:
 
 @dataclass(frozen=True)
 class GatedUnit:
-    """silu(x G^T) * (x U^T) into activations. G and U [rows, columns] share a packed matrix, 32 rows each in turn."""
+    """act(x G^T) * (x U^T) into activations. G and U [rows, columns] share a packed matrix, 32 rows each in turn.
+
+    `activation`: "silu", or "gelu", its approximation by tanh.
+    """
 
     format: WeightFormat
     rows: int
     columns: int
     kind: Activation
+    activation: str = "silu"
 
     @property
     def name(self) -> str:
-        return f"gated_{self.format.name}_{self.rows}x{self.columns}_{self.kind.name}"
+        return f"gated_{self.activation}_{self.format.name}_{self.rows}x{self.columns}_{self.kind.name}"
 
     def build(self, isa: Isa) -> PrimFunc:
         with function(self.name) as f:
@@ -80,30 +107,38 @@ class GatedUnit:
             y = parameter(f, "y", count, self.rows, self.kind)
 
             def tile(group: Expr, rows: Sequence[Expr], *, alone: bool) -> None:
-                both = scratch(2 * BLOCK * len(rows))
-                with T.serial(2 * BLOCK // LANES) as part:
-                    initial = [zeros() for _ in rows]
-                    place = group * (2 * BLOCK // LANES) + part
-                    sums = _product(isa, self.format, weights, self.columns, place, x, rows, initial, prefetch=alone)
-                    for i in range(len(rows)):
-                        store(both, sums[i], span(2 * BLOCK * i + part * LANES))
-                for i, row in enumerate(rows):
-                    values = []
-                    for e in range(0, BLOCK, LANES):
-                        gate, up = both[span(2 * BLOCK * i + e)], both[span(2 * BLOCK * i + BLOCK + e)]
-                        values.append(isa.silu(gate) * up)
-                    store_block(isa, self.kind, y, self.rows, row, group, values)
+                gated_block(isa, self, weights, x, y, group, rows, rows, group, prefetch=alone)
 
             _tiles(count, self.rows // BLOCK, tile)
         return f.result()
 
 
-def _product(
+def gated_block(
+    isa: Isa, unit: GatedUnit, weights: Buffer, x: Rows, y: Buffer, group: Expr, rows: Sequence[Expr],
+    targets: Sequence[Expr], column: Expr, *, prefetch: bool,
+) -> None:  # fmt: skip
+    """Emit block `column` of 32 columns of y at rows `targets`, from rows of x and the 64 weight rows of `group`."""
+    both = scratch(2 * BLOCK * len(rows))
+    with T.serial(2 * BLOCK // LANES) as part:
+        initial = [zeros() for _ in rows]
+        place = group * (2 * BLOCK // LANES) + part
+        sums = product(isa, unit.format, weights, unit.columns, place, x, rows, initial, prefetch=prefetch)
+        for i in range(len(rows)):
+            store(both, sums[i], span(2 * BLOCK * i + part * LANES))
+    for i, row in enumerate(targets):
+        values = []
+        for e in range(0, BLOCK, LANES):
+            gate, up = let(both[span(2 * BLOCK * i + e)]), both[span(2 * BLOCK * i + BLOCK + e)]
+            values.append(isa.activated(unit.activation, gate) * up)
+        store_block(isa, unit.kind, y, unit.rows, row, column, values)
+
+
+def product(
     isa: Isa, form: WeightFormat, weights: Buffer, columns: int, group: Expr, x: Rows, rows: Sequence[Expr],
     initial: Sequence[Expr], *, prefetch: bool,
 ) -> Registers:  # fmt: skip
     """Emit the products of one group of eight weight rows with some rows of x; the sums are those of the rows."""
-    blocks = columns // BLOCK
+    blocks = columns // form.columns
     sums = Registers(initial)
     with T.serial(blocks) as block:
         base = T.Bind((group * blocks + block) * form.block_bytes)
