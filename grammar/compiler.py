@@ -17,6 +17,7 @@ from .bnf.automaton import GrammarAutomaton
 from .bnf.checks import GrammarReport
 from .bnf.ir import Grammar
 from .bnf.read import Syntax, read
+from .bnf.structural import read_structural_tag
 from .errors import GrammarError, SchemaError
 from .pause import COLLECTOR
 from .pipeline import Arena, JsonOptions, Registry, WhitespaceMode
@@ -175,6 +176,33 @@ class GrammarCompiler:
             ("grammar", text, syntax, start), lambda arena: self._rules(arena, read(text, syntax, start=start))
         )
 
+    def structural_tag(
+        self,
+        spec: dict[str, Any] | str,
+        *,
+        order: Order = "schema",
+        whitespace: WhitespaceMode = "bounded",
+        spelling: Spelling = "natural",
+        formats: bool = True,
+    ) -> CompiledGrammar:
+        """Free text with constrained segments, in the JSON form of `response_format` (see `bnf.structural`).
+
+        spec  `{"type": "structural_tag", "format": {...}}` or the older `{"structures": [...], "triggers": [...]}`,
+              as Python objects or JSON text; the other options are those of its schemas, as in `json_schema`
+
+        Raises SchemaError, UnsupportedError, BudgetError, with a pointer into the specification, and what its schemas,
+        patterns and grammars raise.
+        """
+        options = {"order": order, "whitespace": whitespace, "spelling": spelling, "formats": formats}
+        try:
+            content = spec if isinstance(spec, str) else json.dumps(spec)
+        except (TypeError, ValueError, RecursionError):
+            raise SchemaError("the structural tag is no JSON", keyword="structural_tag") from None
+        return self._get(
+            ("structural_tag", content, *options.items()),
+            lambda arena: self._rules(arena, read_structural_tag(spec, options), "structural_tag"),
+        )
+
     def compile(self, grammar: Grammar) -> CompiledGrammar:
         """The grammar of rules in the one form that all readers produce; it is not kept. Raises as `grammar`."""
         return self._get(None, lambda arena: self._rules(arena, grammar))
@@ -220,6 +248,8 @@ class GrammarCompiler:
                     self.regex(record["source"])
                 elif record["kind"] == "grammar":
                     self.grammar(record["source"], **options)
+                elif record["kind"] == "structural_tag":
+                    self.structural_tag(record["source"], **options)
                 else:
                     self.choice(record["source"])
             except GrammarError:
@@ -256,6 +286,8 @@ def _line(key: tuple[object, ...]) -> str | None:
     record: dict[str, Any] = {"kind": kind, "source": source.json() if isinstance(source, Content) else source}
     if kind == "grammar":
         record["options"] = dict(zip(("syntax", "start"), rest, strict=True))
+    elif kind == "structural_tag":
+        record["options"] = dict(rest)  # type: ignore[call-overload]
     elif rest:
         options = rest[0]
         assert isinstance(options, JsonOptions)
