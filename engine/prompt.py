@@ -63,10 +63,14 @@ def encode_prompt(
     return tuple(ids)
 
 
-def encode_text(tokenizer: PromptTokenizer, text: str, *, limit: int) -> tuple[int, ...]:
-    """The prompt of a plain text, in which no name of a special token has a meaning. Raises as `encode_prompt`."""
+def encode_text(
+    tokenizer: PromptTokenizer, text: str, *, limit: int, special: bool = False, bos: bool = True
+) -> tuple[int, ...]:
+    """The prompt of a plain text. Names of special tokens in it are those tokens if `special`. Raises as
+    `encode_prompt`.
+    """
     check_text(tokenizer, text, limit=limit, param="prompt")
-    return tuple(tokenizer.encode(text, special=False, bos=True))
+    return tuple(tokenizer.encode(text, special=special, bos=bos))
 
 
 def check_text(tokenizer: PromptTokenizer, text: str, *, limit: int, param: str) -> None:
@@ -75,7 +79,7 @@ def check_text(tokenizer: PromptTokenizer, text: str, *, limit: int, param: str)
         least = tokenizer.least_tokens(text)
     except UnicodeEncodeError as error:
         raise RequestError(
-            f"the {param} hold half of a surrogate pair, {text[error.start]!a}",
+            f"the text holds half of a surrogate pair, {text[error.start]!a}",
             param=param,
             remedy="send whole characters",
         ) from error

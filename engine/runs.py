@@ -34,6 +34,8 @@ class Tokenizer(PromptTokenizer, Protocol):
 
     def decode(self, tokens: Sequence[int], /) -> str: ...
 
+    def name(self, token: int, /) -> str: ...
+
 
 class Service(Protocol):
     """What answers need of the engine's service."""

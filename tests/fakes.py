@@ -61,6 +61,9 @@ class FakeTokenizer:
 
     special_names = frozenset({"<s>", "</s>"})
 
+    def name(self, token: int) -> str:
+        return chr(token)
+
     def encode(self, text: str, *, special: bool = True, bos: bool = False) -> list[int]:
         return [ord(character) for character in text]
 

@@ -14,6 +14,8 @@ from .errors import BodyError, BodyTooLargeError
 
 # Python reads integers of up to 4300 digits, and floats of any length.
 MAX_DIGITS = 4000
+# Fields that may hold a JSON Schema.
+SCHEMA_FIELDS = frozenset({"response_format", "tools", "text", "guided_json", "structured_outputs", "schema"})
 
 
 async def read_bytes(request: Request, limit: int) -> bytes:
@@ -35,8 +37,8 @@ async def read_bytes(request: Request, limit: int) -> bytes:
 def parse_body(data: bytes) -> dict[str, Any]:
     """The JSON object of a body. Raises BodyError.
 
-    Numbers inside `response_format` stay Decimal, so that a schema's `multipleOf: 0.1` reaches the grammar compiler
-    as written. A key that appears twice in one object is refused: which of the two was meant?
+    Numbers inside the fields that hold schemas stay Decimal, so that `multipleOf: 0.1` reaches the grammar compiler as
+    written. A key that appears twice in one object is refused: which of the two was meant?
     """
     try:
         body = json.loads(
@@ -48,7 +50,7 @@ def parse_body(data: bytes) -> dict[str, Any]:
         )
         if not isinstance(body, dict):
             raise BodyError("the body is not a JSON object")
-        return {key: value if key == "response_format" else _with_floats(value) for key, value in body.items()}
+        return {key: value if key in SCHEMA_FIELDS else _with_floats(value) for key, value in body.items()}
     except UnicodeDecodeError as error:
         raise BodyError(f"the body is not UTF-8: {error.reason} at byte {error.start}") from error
     except RecursionError as error:

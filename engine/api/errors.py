@@ -93,8 +93,8 @@ ANSWERS: Mapping[type[BaseException], Answer] = {
     engine.ModelFault: Answer(500, SERVER, "model_fault"),
     engine.EngineError: Answer(500, SERVER, "engine_error"),
 }
-# What the engine calls otherwise than the wire does.
-WIRE_NAMES: Mapping[str | None, str] = {"prompt": "messages"}
+# What the engine calls otherwise than chat completions do on the wire.
+CHAT_NAMES: Mapping[str, str] = {"prompt": "messages"}
 UNEXPECTED = Answer(500, SERVER, "internal_error")
 
 
@@ -105,12 +105,13 @@ def answer_for(error: BaseException) -> Answer:
     return next((ANSWERS[base] for base in type(error).__mro__ if base in ANSWERS), UNEXPECTED)
 
 
-def body_for(error: BaseException) -> ErrorBody:
-    """The error as a body. What is not an error of this product says nothing of its inside: the log has it."""
+def body_for(error: BaseException, names: Mapping[str, str] = CHAT_NAMES) -> ErrorBody:
+    """The error as a body, with the endpoint's own `names` of fields. What is not an error of this product says nothing of its inside: the log has it."""
     answer = answer_for(error)
     message = "an unexpected error ended this request" if answer is UNEXPECTED else described(error)
     param = getattr(error, "param", None) or getattr(error, "option", None) or answer.param
-    param = WIRE_NAMES.get(param, param)
+    if param is not None:
+        param = names.get(param, param)
     return ErrorBody(error=ErrorDetail(message=message, type=answer.type, param=param, code=answer.code))
 
 

@@ -7,6 +7,7 @@ for that are refused where they are not understood, and so is what `response_for
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
 
 from pydantic import Field, field_validator, model_validator
@@ -29,6 +30,15 @@ FOREIGN_CONSTRAINTS = (
     "structural_tag",
 )
 FinishReason = Literal["stop", "length", "tool_calls", "cancelled"]
+
+
+def refuse_foreign(body: Any, names: Sequence[str]) -> Any:
+    """The body of a request, if none of these fields asks for anything. For validators: raises ValueError."""
+    if isinstance(body, dict):
+        for name in names:
+            if body.get(name) not in (None, [], "none", "auto"):
+                raise ValueError(f"{name} is not supported, and would not be obeyed: use response_format")
+    return body
 
 
 class ChatCompletionRequest(WireRequest):
@@ -74,11 +84,7 @@ class ChatCompletionRequest(WireRequest):
     @model_validator(mode="before")
     @classmethod
     def _no_foreign_constraints(cls, body: Any) -> Any:
-        if isinstance(body, dict):
-            for name in FOREIGN_CONSTRAINTS:
-                if body.get(name) not in (None, [], "none", "auto"):
-                    raise ValueError(f"{name} is not supported, and would not be obeyed: use response_format")
-        return body
+        return refuse_foreign(body, FOREIGN_CONSTRAINTS)
 
     @model_validator(mode="after")
     def _stream_options_need_a_stream(self) -> ChatCompletionRequest:
