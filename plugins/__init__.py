@@ -1,10 +1,11 @@
 """Plugins: hook specifications, the protocols that hooks return, and the manager that loads them."""
 
 from .base import BaseProcessor, BaseSampler, BaseScheduler
-from .errors import PluginError
+from .errors import PluginError, PluginOptionError
 from .families import ModelFamily
 from .hookspecs import hookimpl, hookspec
-from .manager import ENTRY_POINT_GROUP, Plugins, create_manager, installed
+from .loading import ENTRY_POINT_GROUP, installed
+from .manager import Plugins, PluginStatus, create_manager
 from .metrics import MetricsSink, MetricsSnapshot
 from .protocols import (
     ChoiceView,
@@ -24,8 +25,10 @@ from .protocols import (
 )
 from .routes import HttpRequest, HttpResponse, Route
 from .tools import CallDelta, ContentDelta, Tool, ToolChoice, ToolDelta, ToolFormat, ToolParser
+from .version import API_VERSION
 
 __all__ = [
+    "API_VERSION",
     "ENTRY_POINT_GROUP",
     "BaseProcessor",
     "BaseSampler",
@@ -50,6 +53,8 @@ __all__ = [
     "ModelFamily",
     "Phase",
     "PluginError",
+    "PluginOptionError",
+    "PluginStatus",
     "Plugins",
     "Route",
     "Sampler",

@@ -1,6 +1,7 @@
-"""Errors of loading plugins.
+"""Errors of plugins.
 
-PluginError        a plugin cannot be used (ValueError); `plugin` names it
+PluginError          a plugin cannot be used (ValueError); `plugin` names it
+PluginOptionError    a request's parameters for a plugin are wrong (ValueError); `param` is their path
 """
 
 from __future__ import annotations
@@ -13,3 +14,12 @@ class PluginError(ValueError):
         self.plugin = plugin
         self.message = message
         super().__init__(f"plugin {plugin!r}: {message}")
+
+
+class PluginOptionError(ValueError):
+    """What a request gives a plugin is wrong; `param` is the path, as "plugins.mine.strength"."""
+
+    def __init__(self, param: str, message: str) -> None:
+        self.param = param
+        self.message = message
+        super().__init__(f"{param}: {' '.join(message.split())}")

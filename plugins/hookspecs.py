@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pluggy
+from pydantic import BaseModel
 
 from .families import ModelFamily
 from .metrics import MetricsSink
@@ -31,6 +32,17 @@ def slipcast_logits_processors(vocabulary_size: int, tokens: Sequence[bytes | No
     Called once per engine start. `vocabulary_size` is V, the width of the logits. `tokens` has the bytes of each token
     by its id, None for special ones; ids from len(tokens) on are padding, and never drawn. Every active plugin's answer
     is used; a processor's `wants` decides per request.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def slipcast_request_parameters() -> type[BaseModel]:
+    """The pydantic model of what a request may give this plugin: `plugins={"name": {...}}`, by the plugin's name.
+
+    Called once, when the plugin is activated. A request that does not fit is refused at the door; one that does carries
+    an instance of the model, which `ChoiceView.options(model)` returns. Keys that the model does not know are refused
+    unless it sets `extra` itself.
     """
     raise NotImplementedError
 

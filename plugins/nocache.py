@@ -9,6 +9,7 @@ class NoCache:
     page_size = 16
     total_pages = 0
     free_pages = 0
+    sequences: tuple[int, ...] = ()
 
     def add(self, sequence: int, /) -> None:
         """Nothing is held."""

@@ -7,7 +7,7 @@ W = ceil(V / 32) words of a mask row. Sampling's own protocols live beside the c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ..samplers.protocols import ChoiceView, Following, Logits, LogitsProcessor, MaskRows, Phase, Sampler
@@ -189,6 +189,11 @@ class KVCache(Protocol):
 
     @property
     def free_pages(self) -> int: ...
+
+    @property
+    def sequences(self) -> Collection[int]:
+        """The ids of all sequences in it."""
+        ...
 
     def add(self, sequence: int, /) -> None: ...
 

@@ -157,8 +157,7 @@ class SamplerChain:
         return fault
 
     def _fault(self, guard: Guard, error: Exception) -> Fault:
-        if not isinstance(error, QuarantineError):
-            guard.failed(error)
+        guard.failed(error)
         return Fault(guard.plugin, error)
 
     # --------------------------------------------------------------------------------------------------- a step

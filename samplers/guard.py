@@ -50,24 +50,30 @@ class Guard:
 
     def call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """`function(*args, **kwargs)`. Raises what it raises, LateError, or QuarantineError without calling it."""
+        if self._timeout is None:
+            return self.call_here(function, *args, **kwargs)
+        result: R = self.call_here(self._call_in_time, lambda: function(*args, **kwargs), self._timeout)
+        return result
+
+    def call_here(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """`call` in the caller's thread, without a time limit."""
         if self.quarantined is not None:
             raise QuarantineError(f"it is quarantined: {self.quarantined}")
         self.calls += 1
         started = time.perf_counter()
         try:
-            if self._timeout is None:
-                return function(*args, **kwargs)
-            result: R = self._call_in_time(lambda: function(*args, **kwargs), self._timeout)
-            return result
+            return function(*args, **kwargs)
         finally:
             self.seconds += time.perf_counter() - started
 
     def failed(self, error: Exception) -> None:
-        """A request failed by the plugin."""
+        """A request failed by the plugin, or was refused since it is quarantined."""
+        if isinstance(error, QuarantineError):
+            return
         self.faults += 1
         self._in_a_row += 1
         if self._in_a_row >= self._limit:
-            self._quarantine(f"{self._in_a_row} requests in a row failed by it, the last with {_told(error)}")
+            self.quarantine(f"it failed {self._in_a_row} times in a row, at last with {_told(error)}")
 
     def served(self) -> None:
         """A request that used the plugin ended well."""
@@ -93,10 +99,11 @@ class Guard:
         self._hung = [other for other in self._hung if other.busy] + [worker]
         late = LateError(f"it did not answer within {timeout:g} s")
         if len(self._hung) >= MAX_HUNG:
-            self._quarantine(f"{len(self._hung)} of its calls hang")
+            self.quarantine(f"{len(self._hung)} of its calls hang")
         raise late
 
-    def _quarantine(self, reason: str) -> None:
+    def quarantine(self, reason: str) -> None:
+        """The plugin is not called any more."""
         if self.quarantined is None:
             self.quarantined = reason
             _LOG.error("the plugin %r is quarantined: %s", self.plugin, reason)

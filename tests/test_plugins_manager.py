@@ -11,7 +11,16 @@ from types import SimpleNamespace
 import pytest
 from engine_toys import ToyCache
 from slipcast.engine.service import EngineService
-from slipcast.plugins import ENTRY_POINT_GROUP, PluginError, create_manager, hookimpl, hookspecs, installed, manager
+from slipcast.plugins import (
+    ENTRY_POINT_GROUP,
+    PluginError,
+    create_manager,
+    hookimpl,
+    hookspecs,
+    installed,
+    loading,
+    manager,
+)
 from slipcast.plugins.protocols import GrammarFrontend, KVManager, LogitsProcessor, Sampler, Scheduler
 from slipcast.plugins.shipped_kv import PlainKV
 from slipcast.samplers import BaseProcessor, SeededSampler
@@ -45,8 +54,8 @@ def test_shipped_plugins_fill_the_hooks():
     assert all(isinstance(plugins.grammar_frontend(kind), GrammarFrontend) for kind in kinds)
     hooks = {name for name, _ in inspect.getmembers(hookspecs, inspect.isfunction) if name.startswith("slipcast_")}
     shipped = {name for module in manager.SHIPPED for name in vars(module) if name.startswith("slipcast_")}
-    for_others = {"slipcast_tool_format", "slipcast_model_families", "slipcast_routes", "slipcast_metrics_sinks"}
-    assert hooks - for_others <= shipped <= hooks
+    for_others = {"model_families", "routes", "metrics_sinks", "request_parameters"}
+    assert hooks - {f"slipcast_{name}" for name in for_others} <= shipped <= hooks
 
 
 def test_every_hook_is_documented_and_called_somewhere():
@@ -77,11 +86,12 @@ def test_a_hook_may_take_fewer_arguments():
 
 def test_entry_points_activate_by_name_only(monkeypatch):
     module = types.ModuleType("outside_plugin")
+    module.slipcast_api = "1.0"
     module.slipcast_logits_processors = hookimpl(lambda: [Processor()])
     module.slipcast_logits_processors.__name__ = "slipcast_logits_processors"
     monkeypatch.setitem(sys.modules, "outside_plugin", module)
     point = EntryPoint("outside", "outside_plugin", ENTRY_POINT_GROUP)
-    monkeypatch.setattr(manager, "entry_points", lambda group: [point] if group == "slipcast.plugins" else [])
+    monkeypatch.setattr(loading, "entry_points", lambda group: [point] if group == "slipcast.plugins" else [])
     assert installed() == {"outside": point}
     assert "outside" not in create_manager().names
     active = create_manager(["outside", "outside"])
