@@ -26,29 +26,13 @@ from .api.choices import ChoiceReader
 from .api.constraints import Source, one_source
 from .api.errors import FieldError, ModelNotFoundError, from_validation
 from .api.messages import Message
+from .api.sampling import plugin_options, sampling_options
 from .api.templates import ChatTemplate
 from .api.tools import ANY_OBJECT, StrictLevel, ToolPlan, plan_tools, position_of
 from .errors import RequestError
 from .prompt import encode_prompt
 from .request import GenerationRequest
 from .runs import Job, Service
-
-# Options that mean the same to the wire and to the sampler, under the same name.
-SHARED_OPTIONS = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "repetition_penalty",
-    "presence_penalty",
-    "frequency_penalty",
-    "logit_bias",
-    "seed",
-    "stop",
-    "n",
-    "logprobs",
-    "top_logprobs",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +92,12 @@ def prepare(context: ChatContext, body: wire.ChatCompletionRequest) -> Job[Any]:
     check_model(body.model, context.model)
     params = sampling(body)
     params.check_vocabulary(service.tokenizer.size)
+    told = plugin_options(service.plugins, body)
     plan = plan_tools(body, context.tool_strict)
     source = one_source(body)
     prompt = _prompt(context, body.messages, plan)
     grammar = _compile(context, plan, source)
-    request = GenerationRequest(prompt=prompt, params=params, grammar=grammar)
+    request = GenerationRequest(prompt, params, grammar, **told)
 
     def reader() -> ChoiceReader:
         if plan is None:
@@ -149,8 +134,9 @@ def model_not_found(asked: str, served: Sequence[str]) -> ModelNotFoundError:
 
 def sampling(body: wire.ChatCompletionRequest) -> SamplingParams:
     """The sampling options of a request; what it leaves out, or gives as null, has the sampler's default."""
-    given = {name: value for name in SHARED_OPTIONS if (value := getattr(body, name)) is not None}
-    return SamplingParams(**given, max_tokens=body.token_limit)
+    shared = sampling_options(body)
+    logprobs = {name: value for name in ("logprobs", "top_logprobs") if (value := getattr(body, name)) is not None}
+    return SamplingParams(**shared, **logprobs, max_tokens=body.token_limit)
 
 
 # --------------------------------------------------------------------------------------------------- prompt and grammar

@@ -7,36 +7,26 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from .constraints import ResponseFormat, StructuredOutputs
+from .sampling import SamplingFields
 from .types import FOREIGN_CONSTRAINTS, refuse_foreign
-from .wire import StreamOptions, Usage, WireRequest, WireResponse
+from .wire import StreamOptions, Usage, WireResponse
 
 MAX_PROMPTS = 256
 DEFAULT_MAX_TOKENS = 16
 
 
-class CompletionRequest(WireRequest):
+class CompletionRequest(SamplingFields):
     """The body of `POST /v1/completions`. Prompts are texts or token ids; each gets `n` answers."""
 
     prompt: str | list[str] | list[int] | list[list[int]]
     model: str | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    n: int | None = None
     best_of: int | None = None
     echo: bool | None = None
     suffix: str | None = None
     max_tokens: int | None = Field(default=None, ge=0)
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    repetition_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
     logprobs: int | None = Field(default=None, ge=0)
-    seed: int | None = None
-    stop: str | list[str] | None = None
     response_format: ResponseFormat | None = None
     guided_json: dict[str, Any] | bool | str | None = None
     guided_regex: str | None = None

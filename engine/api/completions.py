@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from ...samplers import SamplingParams
 from .. import request as events
-from ..chat import SHARED_OPTIONS, ChatContext, check_model
+from ..chat import ChatContext, check_model
 from ..errors import RequestError
 from ..prompt import encode_text
 from ..request import Finished, GenerationRequest, TextDelta
@@ -18,8 +18,7 @@ from . import completion_types as wire
 from .choices import Tally
 from .constraints import one_source
 from .errors import UnsupportedRequestError
-
-OPTIONS = tuple(name for name in SHARED_OPTIONS if "logprobs" not in name)
+from .sampling import plugin_options, sampling_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +44,15 @@ def prepare(context: ChatContext, body: wire.CompletionRequest) -> Job[wire.Comp
     service = context.service
     check_model(body.model, context.model)
     _refuse_unsupported(body)
-    given = {name: value for name in OPTIONS if (value := getattr(body, name)) is not None}
     top = body.logprobs
     params = SamplingParams(
-        **given,
+        **sampling_options(body),
         max_tokens=wire.DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens,
         logprobs=top is not None,
         top_logprobs=top or 0,
     )
     params.check_vocabulary(service.tokenizer.size)
+    told = plugin_options(service.plugins, body)
     prompts = [
         encode_text(service.tokenizer, prompt, limit=service.context_length, special=True)
         if isinstance(prompt, str)
@@ -76,7 +75,7 @@ def prepare(context: ChatContext, body: wire.CompletionRequest) -> Job[wire.Comp
         top_logprobs=top,
         includes_usage=body.includes_usage,
     )
-    requests = tuple(GenerationRequest(prompt=prompt, params=params, grammar=grammar) for prompt in prompts)
+    requests = tuple(GenerationRequest(prompt, params, grammar, **told) for prompt in prompts)
     return Job(requests, CompletionAssembler(head, stream=bool(body.stream)), stream=bool(body.stream))
 
 

@@ -1,21 +1,22 @@
 """Chat completions on the wire, as the server reads and writes them and as the Python API returns them.
 
-The shapes follow OpenAI's API reference, "Chat" (create, object, chunk object), plus the sampling extras of local
-engines: `top_k`, `min_p` and `repetition_penalty`. Nothing that constrains the answer is ignored: other engines' fields
+The shapes follow OpenAI's API reference, "Chat" (create, object, chunk object), plus the sampling options of local
+engines (sampling.py). Nothing that constrains the answer is ignored: other engines' fields
 for that are refused where they are not understood, and so is what `response_format` does not know.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from .constraints import ResponseFormat, StructuredOutputs
 from .messages import Message
+from .sampling import SamplingFields, SamplingKeywords
 from .tools import ToolChoiceField, ToolDefinition
-from .wire import ChoiceLogprobs, StreamOptions, Usage, WireRequest, WireResponse
+from .wire import ChoiceLogprobs, StreamOptions, Usage, WireResponse
 
 # How other engines, and OpenAI before `tools`, are asked for what `response_format` and `tools` ask for.
 FOREIGN_CONSTRAINTS = (
@@ -41,7 +42,7 @@ def refuse_foreign(body: Any, names: Sequence[str]) -> Any:
     return body
 
 
-class ChatCompletionRequest(WireRequest):
+class ChatCompletionRequest(SamplingFields):
     """The body of `POST /v1/chat/completions`. A field that is null counts as not given.
 
     Only types are checked here; what range an option may have is said once, by `slipcast.samplers.SamplingParams`.
@@ -52,21 +53,10 @@ class ChatCompletionRequest(WireRequest):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     response_format: ResponseFormat | None = None
-    n: int | None = None
     max_tokens: int | None = Field(default=None, ge=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    repetition_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
-    seed: int | None = None
-    stop: str | list[str] | None = None
     tools: list[ToolDefinition] | None = None
     tool_choice: ToolChoiceField | None = None
     parallel_tool_calls: bool | None = None
@@ -74,12 +64,6 @@ class ChatCompletionRequest(WireRequest):
     guided_regex: str | None = None
     guided_choice: list[str] | None = Field(default=None, min_length=1)
     structured_outputs: StructuredOutputs | None = None
-
-    @field_validator("logit_bias", mode="before")
-    @classmethod
-    def _integer_keys(cls, value: Any) -> Any:
-        """JSON keys are strings and Python callers write integers: both name a token id."""
-        return {str(key): bias for key, bias in value.items()} if isinstance(value, dict) else value
 
     @model_validator(mode="before")
     @classmethod
@@ -103,32 +87,21 @@ class ChatCompletionRequest(WireRequest):
         return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
 
 
-class ChatCompletionParams(TypedDict, total=False):
+class ChatCompletionParams(SamplingKeywords, total=False):
     """The keyword arguments of `chat.completions.create`, for the type checker; `stream` is spelled out there.
 
     The values are those of `ChatCompletionRequest`; `response_format` may also be a pydantic model class. The last
-    three are OpenAI's, accepted and without effect.
+    two are OpenAI's, accepted and without effect.
     """
 
     messages: Any
     model: str | None
     stream_options: Any
     response_format: Any
-    n: int | None
     max_tokens: int | None
     max_completion_tokens: int | None
-    temperature: float | None
-    top_p: float | None
-    top_k: int | None
-    min_p: float | None
-    presence_penalty: float | None
-    frequency_penalty: float | None
-    repetition_penalty: float | None
-    logit_bias: dict[str, float] | dict[int, float] | None
     logprobs: bool | None
     top_logprobs: int | None
-    seed: int | None
-    stop: str | list[str] | None
     tools: Any
     tool_choice: Any
     parallel_tool_calls: bool | None
@@ -136,7 +109,6 @@ class ChatCompletionParams(TypedDict, total=False):
     guided_regex: str | None
     guided_choice: list[str] | None
     structured_outputs: Any
-    user: str | None
     metadata: Any
     store: bool | None
 
