@@ -22,7 +22,7 @@ from ..plugins.protocols import CompiledGrammar
 from ..samplers import SamplingParams
 from .api import types as wire
 from .api.chat_answers import ChatHead, ChunkAssembler, CompletionAssembler
-from .api.choices import ChoiceReader
+from .api.choices import ChoiceReader, ReaderFactory
 from .api.constraints import Source, one_source
 from .api.errors import FieldError, ModelNotFoundError, from_validation
 from .api.messages import Message
@@ -82,7 +82,16 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
     return schema
 
 
-def prepare(context: ChatContext, body: wire.ChatCompletionRequest) -> Job[Any]:
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The model's next turn in a conversation: what to submit, and who reads its choices."""
+
+    request: GenerationRequest
+    plan: ToolPlan | None
+    reader: ReaderFactory
+
+
+def prepare_turn(context: ChatContext, body: wire.ChatCompletionRequest) -> Turn:
     """Render and encode the prompt, check the sampling options, compile the grammar. May take as long as the
     grammar does.
 
@@ -105,19 +114,25 @@ def prepare(context: ChatContext, body: wire.ChatCompletionRequest) -> Job[Any]:
         # Where there is no grammar, stop strings end the text in the engine.
         return ChoiceReader(context.tool_format.parser(plan.callable), params.stop_strings if grammar else ())
 
+    return Turn(request, plan, reader)
+
+
+def prepare(context: ChatContext, body: wire.ChatCompletionRequest) -> Job[Any]:
+    """The job of a chat completion. Raises what `prepare_turn` does."""
+    turn = prepare_turn(context, body)
     head = ChatHead(
-        id=f"chatcmpl-{request.id}",
+        id=f"chatcmpl-{turn.request.id}",
         model=context.model,
         created=int(time.time()),
-        prompt=len(prompt),
-        choices=params.n,
+        prompt=len(turn.request.prompt),
+        choices=turn.request.params.n,
         logprobs=bool(body.logprobs),
         includes_usage=body.includes_usage,
-        named=plan is not None and plan.named,
-        reader=reader,
+        named=turn.plan is not None and turn.plan.named,
+        reader=turn.reader,
     )
     assembler: Any = ChunkAssembler(head) if body.stream else CompletionAssembler(head)
-    return Job((request,), assembler, stream=bool(body.stream))
+    return Job((turn.request,), assembler, stream=bool(body.stream))
 
 
 def check_model(asked: str | None, served: str) -> None:

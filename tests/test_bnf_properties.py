@@ -14,7 +14,6 @@ from slipcast.grammar import GrammarCompiler, Vocabulary
 from slipcast.grammar.bnf.ir import Chars, Choice, Grammar, Node, Reference, Regex, Repeat, Sequence, Text
 from slipcast.grammar.errors import GrammarTextError
 from slipcast.grammar.regular import CharSet, whole_pattern
-
 from tokens_machines import bits, random_tokens
 
 ALPHABET = "ab("

@@ -13,7 +13,7 @@ The body is OpenAI's: `{"error": {"message", "type", "param", "code"}}`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,8 +93,8 @@ ANSWERS: Mapping[type[BaseException], Answer] = {
     engine.ModelFault: Answer(500, SERVER, "model_fault"),
     engine.EngineError: Answer(500, SERVER, "engine_error"),
 }
-# What the engine calls otherwise than chat completions do on the wire.
-CHAT_NAMES: Mapping[str, str] = {"prompt": "messages"}
+Names = Callable[[str], str]
+"""What an endpoint calls a field that the engine, or chat completions, call otherwise."""
 UNEXPECTED = Answer(500, SERVER, "internal_error")
 
 
@@ -105,13 +105,25 @@ def answer_for(error: BaseException) -> Answer:
     return next((ANSWERS[base] for base in type(error).__mro__ if base in ANSWERS), UNEXPECTED)
 
 
-def body_for(error: BaseException, names: Mapping[str, str] = CHAT_NAMES) -> ErrorBody:
-    """The error as a body, with the endpoint's own `names` of fields. What is not an error of this product says nothing of its inside: the log has it."""
+def chat_names(name: str) -> str:
+    """The names of chat completions."""
+    return "messages" if name == "prompt" else name
+
+
+def own_names(name: str) -> str:
+    """The engine's own names."""
+    return name
+
+
+def body_for(error: BaseException, names: Names = chat_names) -> ErrorBody:
+    """The error as a body, with the endpoint's `names` of fields. What is not an error of this product says nothing of
+    its inside: the log has it.
+    """
     answer = answer_for(error)
     message = "an unexpected error ended this request" if answer is UNEXPECTED else described(error)
     param = getattr(error, "param", None) or getattr(error, "option", None) or answer.param
     if param is not None:
-        param = names.get(param, param)
+        param = names(param)
     return ErrorBody(error=ErrorDetail(message=message, type=answer.type, param=param, code=answer.code))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,7 +21,8 @@ from starlette.types import Receive, Scope, Send
 from ..engine import AsyncStream
 from ..lines import one_line
 from .body import parse_body, read_bytes
-from .errors import CHAT_NAMES, answer_for, body_for, from_validation
+from .errors import Names, answer_for, body_for, chat_names, from_validation
+from .response_answers import ResponseAssembler
 from .wire import ErrorBody, ErrorDetail, WireRequest, WireResponse
 
 LONG_BODY_BYTES = 64 << 10
@@ -60,7 +61,8 @@ Answer = WireResponse | EventStream
 class Endpoint:
     """`POST path`. `body` is the type of requests, `answer` makes the answer, which is of the type `returns`.
 
-    `names`: what its fields are called in errors, where the engine calls them otherwise. `summary` and `streams` (whether it answers in events where the body says so) are for the OpenAPI document.
+    `names`: what its fields are called in errors. `summary` and `streams` (whether it answers in events where the body
+    says so) are for the OpenAPI document.
     """
 
     path: str
@@ -69,7 +71,7 @@ class Endpoint:
     returns: type[WireResponse]
     summary: str
     streams: bool = False
-    names: Mapping[str, str] = field(default_factory=lambda: CHAT_NAMES)
+    names: Names = chat_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ def read_body(kind: type[WireRequest], body: Mapping[str, Any]) -> WireRequest:
         raise from_validation(error, body) from error
 
 
-def openai_stream(pieces: AsyncStream[Any], names: Mapping[str, str] = CHAT_NAMES) -> EventStream:
+def openai_stream(pieces: AsyncStream[Any], names: Names = chat_names) -> EventStream:
     """Pieces as OpenAI streams chunks: data only, `[DONE]` at the end, an error as the last event."""
 
     async def events() -> AsyncIterator[Event]:
@@ -131,6 +133,21 @@ def openai_stream(pieces: AsyncStream[Any], names: Mapping[str, str] = CHAT_NAME
             yield Event(body_for(error, names).model_dump_json())
         else:
             yield Event("[DONE]")
+
+    return EventStream(events(), pieces.close)
+
+
+def response_stream(pieces: AsyncStream[Any], assembler: ResponseAssembler, names: Names) -> EventStream:
+    """The Responses API's events, which have names; after a fault, `error` and `response.failed`."""
+
+    async def events() -> AsyncIterator[Event]:
+        try:
+            async for piece in pieces:
+                yield Event(piece.dump(), piece.type)
+        except Exception as error:
+            log_error(error)
+            for piece in assembler.failed(body_for(error, names)):
+                yield Event(piece.dump(), piece.type)
 
     return EventStream(events(), pieces.close)
 
@@ -168,7 +185,7 @@ async def _until_disconnect(work: Coroutine[Any, Any, None], receive: Receive) -
 # --------------------------------------------------------------------------------------------------------------- errors
 
 
-def error_response(error: Exception, names: Mapping[str, str] = CHAT_NAMES) -> Response:
+def error_response(error: Exception, names: Names = chat_names) -> Response:
     """The answer to a request that failed, logged."""
     log_error(error)
     status = answer_for(error).status

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from .http import Endpoint
+from .response_types import DeletedResponse, Response
 from .wire import ErrorBody, Health, Model, ModelList
 
 REFERENCE = "#/components/schemas/{model}"
@@ -27,7 +28,7 @@ FAILURES = {
 
 def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The document for these endpoints and the server's own GET routes."""
-    returned = (Health, Model, ModelList, ErrorBody)
+    returned = (Health, Model, ModelList, Response, DeletedResponse, ErrorBody)
     types: list[tuple[type[BaseModel], Any]] = [(entry.body, "validation") for entry in endpoints]
     types += [(kind, "serialization") for kind in _unique([*(entry.returns for entry in endpoints), *returned])]
     references, definitions = models_json_schema(types, ref_template=REFERENCE)
@@ -37,6 +38,9 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         "/v1/models": _get("The models served here", schema[ModelList]),
         "/v1/models/{model}": _get("One of them", schema[Model], schema[ErrorBody], "model"),
     }
+    deleted = _get("Forget it", schema[DeletedResponse], schema[ErrorBody], "id")["get"]
+    kept = _get("A response that is kept", schema[Response], schema[ErrorBody], "id")
+    paths["/v1/responses/{id}"] = {**kept, "delete": deleted}
     for entry in endpoints:
         content: dict[str, Any] = {"application/json": {"schema": schema[entry.returns]}}
         if entry.streams:

@@ -2,6 +2,7 @@
 
     POST /v1/chat/completions    answers, or streams server-sent events where the body says `"stream": true`
     POST /v1/completions         the same for plain prompts
+    POST /v1/responses           the Responses API; GET and DELETE /v1/responses/{id} for those that are kept
     POST /v1/grammar/check       what a schema or another constraint amounts to
     POST /tokenize, /detokenize  tokens of a text, text of tokens
     GET  /v1/models              the models served here
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -32,12 +33,25 @@ from .. import chat
 from ..engine import AsyncEngine, AsyncStream
 from ..errors import ClosedError, EngineError
 from ..runs import Job
-from . import completions, utilities
+from . import completions, responses, utilities
 from .completion_types import Completion, CompletionRequest
-from .errors import CHAT_NAMES
-from .http import JSON_TYPE, Answer, Endpoint, JsonEndpoint, answer_error, answer_http_error, openai_stream
+from .errors import Names, chat_names, own_names
+from .http import (
+    JSON_TYPE,
+    Answer,
+    Endpoint,
+    JsonEndpoint,
+    answer_error,
+    answer_http_error,
+    openai_stream,
+    response_stream,
+)
 from .openapi import document
 from .registry import Registry
+from .response_answers import ResponseAssembler
+from .response_types import DeletedResponse, ResponseRequest
+from .response_types import Response as ResponseObject
+from .responses import ResponseStore
 from .types import ChatCompletion, ChatCompletionRequest
 from .wire import Health, Model, ModelList, WireResponse
 
@@ -50,18 +64,29 @@ class Serving:
 
     registry: Registry
     started: int
+    store: ResponseStore
 
     async def generate(
         self,
         body: Any,
         prepare: Callable[[chat.ChatContext, Any], Job[Any]],
-        names: Mapping[str, str] = CHAT_NAMES,
+        names: Names = chat_names,
     ) -> Answer:
         """Prepare a job for a body that has a `model`, in a thread, and run it: the answer or its stream."""
         engine = self.registry.find(body.model)
         job = await asyncio.to_thread(prepare, engine.context, body)
         answer = await engine.run(job)
         return openai_stream(answer, names) if isinstance(answer, AsyncStream) else _whole(answer)
+
+    async def respond(self, body: ResponseRequest) -> Answer:
+        """Answer by the Responses API."""
+        engine = self.registry.find(body.model)
+        job = await asyncio.to_thread(responses.prepare, engine.context, self.store, body)
+        answer = await engine.run(job)
+        if isinstance(answer, AsyncStream):
+            assert isinstance(job.assembler, ResponseAssembler)
+            return response_stream(answer, job.assembler, responses.field_names)
+        return _whole(answer)
 
     async def compute(self, body: Any, answer: Callable[[chat.ChatContext, Any], WireResponse]) -> Answer:
         """Answer a body that has a `model` in a thread, without the model's step."""
@@ -92,11 +117,20 @@ def endpoints(serving: Serving) -> list[Endpoint]:
         Endpoint(
             "/v1/completions",
             CompletionRequest,
-            lambda body: generate(body, completions.prepare, {}),
+            lambda body: generate(body, completions.prepare, own_names),
             Completion,
             "Continue one or more prompts",
             streams=True,
-            names={},
+            names=own_names,
+        ),
+        Endpoint(
+            "/v1/responses",
+            ResponseRequest,
+            serving.respond,
+            ResponseObject,
+            "Answer by the Responses API",
+            streams=True,
+            names=responses.field_names,
         ),
         Endpoint(
             "/v1/grammar/check",
@@ -133,7 +167,7 @@ def create_app(
     `routes` are served beside its own. Raises ConfigError for two engines of one name.
     """
     registry = Registry([engine] if isinstance(engine, AsyncEngine) else engine)
-    serving = Serving(registry, int(time.time()))
+    serving = Serving(registry, int(time.time()), ResponseStore())
     table = endpoints(serving)
     described = document(table)
 
@@ -153,6 +187,13 @@ def create_app(
     async def model(request: Request) -> Response:
         return _json(serving.model(request.path_params["model"]))
 
+    async def stored(request: Request) -> Response:
+        response_id = request.path_params["id"]
+        if request.method == "DELETE":
+            serving.store.delete(response_id)
+            return _json(DeletedResponse(id=response_id, object="response", deleted=True))
+        return _json(serving.store.get(response_id).response)
+
     async def openapi(request: Request) -> Response:
         return JSONResponse(described)
 
@@ -162,6 +203,7 @@ def create_app(
             Route("/openapi.json", openapi),
             Route("/v1/models", models),
             Route("/v1/models/{model:path}", model),
+            Route("/v1/responses/{id}", stored, methods=["GET", "DELETE"]),
             *(Route(entry.path, JsonEndpoint(entry, max_body_bytes), methods=["POST"]) for entry in table),
             *routes,
         ],

@@ -33,12 +33,12 @@ FOREIGN_CONSTRAINTS = (
 FinishReason = Literal["stop", "length", "tool_calls", "cancelled"]
 
 
-def refuse_foreign(body: Any, names: Sequence[str]) -> Any:
+def refuse_foreign(body: Any, names: Sequence[str], *, use: str = "response_format") -> Any:
     """The body of a request, if none of these fields asks for anything. For validators: raises ValueError."""
     if isinstance(body, dict):
         for name in names:
             if body.get(name) not in (None, [], "none", "auto"):
-                raise ValueError(f"{name} is not supported, and would not be obeyed: use response_format")
+                raise ValueError(f"{name} is not supported, and would not be obeyed: use {use}")
     return body
 
 
