@@ -17,7 +17,7 @@ from .bnf.automaton import GrammarAutomaton
 from .bnf.checks import GrammarReport
 from .bnf.ir import Grammar
 from .bnf.read import Syntax, read
-from .bnf.structural import read_structural_tag
+from .bnf.structural import exact_json, read_structural_tag
 from .errors import GrammarError, SchemaError
 from .pause import COLLECTOR
 from .pipeline import Arena, JsonOptions, Registry, WhitespaceMode
@@ -195,7 +195,7 @@ class GrammarCompiler:
         """
         options = {"order": order, "whitespace": whitespace, "spelling": spelling, "formats": formats}
         try:
-            content = spec if isinstance(spec, str) else json.dumps(spec)
+            content = spec if isinstance(spec, str) else exact_json(spec)
         except (TypeError, ValueError, RecursionError):
             raise SchemaError("the structural tag is no JSON", keyword="structural_tag") from None
         return self._get(

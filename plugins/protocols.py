@@ -127,6 +127,8 @@ class Compiler(Protocol):
 
     def choice(self, values: Sequence[str], **options: Any) -> Any: ...
 
+    def structural_tag(self, spec: Any, **options: Any) -> Any: ...
+
 
 class MaskFiller(Protocol):
     """Fills a batch of masks at once."""

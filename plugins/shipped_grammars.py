@@ -29,15 +29,21 @@ def _choice(source: Any, options: Mapping[str, Any], compiler: Compiler, /) -> C
     return grammar
 
 
+def _structural_tag(source: Any, options: Mapping[str, Any], compiler: Compiler, /) -> CompiledGrammar:
+    grammar: CompiledGrammar = compiler.structural_tag(source, **options)
+    return grammar
+
+
 _KINDS: Mapping[str, GrammarFrontend] = {
     "json_schema": _json_schema,
     "json_object": _json_object,
     "regex": _regex,
     "choice": _choice,
+    "structural_tag": _structural_tag,
 }
 
 
 @hookimpl(trylast=True)
 def slipcast_grammar_frontend(kind: str) -> GrammarFrontend | None:
-    """json_schema, json_object, regex and choice."""
+    """json_schema, json_object, regex, choice and structural_tag."""
     return _KINDS.get(kind)

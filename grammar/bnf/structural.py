@@ -14,7 +14,9 @@ these is that of xgrammar's and vLLM's documentation; what they mean is what our
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from ..errors import SchemaError, UnsupportedError
@@ -49,7 +51,7 @@ def read_structural_tag(spec: Any, options: Given) -> Grammar:
     """
     if isinstance(spec, str):
         try:
-            spec = json.loads(spec)
+            spec = json.loads(spec, parse_float=Decimal)
         except (ValueError, RecursionError) as error:
             raise SchemaError(f"the structural tag is no JSON: {error}", keyword="structural_tag") from None
     if not isinstance(spec, Mapping):
@@ -62,6 +64,20 @@ def read_structural_tag(spec: Any, options: Given) -> Grammar:
     else:
         node = reader.node(spec, "", ())
     return Grammar({**reader.rules, "root": node}, "root", "structural_tag")
+
+
+def exact_json(spec: Any) -> str:
+    """A specification as JSON text, its Decimals digit by digit. Raises TypeError and ValueError for what is no JSON."""
+    mark = f"\x00{secrets.token_hex(8)}\x00"
+
+    def marked(value: Any) -> str:
+        if isinstance(value, Decimal) and value.is_finite():
+            return f"{mark}{value}{mark}"
+        raise TypeError(f"{type(value).__name__} is no JSON")
+
+    text = json.dumps(spec, default=marked, ensure_ascii=False)
+    quoted = json.dumps(mark)[1:-1]
+    return text.replace(f'"{quoted}', "").replace(f'{quoted}"', "")
 
 
 class _Reader:
