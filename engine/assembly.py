@@ -20,7 +20,7 @@ def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | No
     Raises ConfigError, PluginError, TokenizerError, VocabularyError, and the runtime's ModelError for files.
     """
     # Plugins first: a misspelt name, of one or of what it offers, is found before a model is loaded.
-    plugins = create_manager(config.plugins)
+    plugins = create_manager(config.plugins, timeout=config.plugin_timeout, fault_limit=config.plugin_fault_limit)
     plugins.check(sampler=config.sampler, scheduler=config.scheduler, kv_manager=config.kv_manager)
     # Not imported above, since it brings in TVM: who only reads this module's types should not wait for that.
     from .runtime import load_model, resolve_model

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Literal, Self, get_args
 
+from ..plugins.manager import TIMEOUT
+from ..samplers.guard import FAULT_LIMIT
 from .errors import ConfigError
 
 Mode = Literal["local", "interactive", "server"]
@@ -37,13 +39,22 @@ MODES: Mapping[Mode, Limits] = {
 }
 
 
+# What must be at least 1 where it is given.
+COUNTS = (
+    "max_batch", "max_context", "prefill_chunk", "kv_tokens", "threads", "max_waiting", "draft_length",
+    "plugin_fault_limit",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
     """How an engine is opened.
 
     `model`: a known name or the path of a GGUF file. `mode` decides what is None here: see `MODES` and `Limits`.
     `threads`: of the model's step; None, the free cores. `plugins`: names of installed plugins, or "module:attribute",
-    to activate beside the shipped ones. `sampler`, `scheduler`, `kv_manager`: names that an active plugin offers.
+    or "name=module:attribute", to activate beside the shipped ones. `sampler`, `scheduler`, `kv_manager`: names that an
+    active plugin offers. `plugin_timeout`: seconds that one call of a plugin may take; None, any number.
+    `plugin_fault_limit`: requests in a row that fail by a plugin before it is not called any more.
     `max_waiting`: requests in line before BusyError. `jump_forward`: text that a grammar forces is taken without a step
     of the model for each of its tokens.
 
@@ -65,6 +76,8 @@ class EngineConfig:
     sampler: str = "seeded"
     scheduler: str = "fcfs"
     kv_manager: str = "prefix"
+    plugin_timeout: float | None = TIMEOUT
+    plugin_fault_limit: int = FAULT_LIMIT
     max_waiting: int = 1024
     jump_forward: bool = True
     speculation: Speculation = "off"
@@ -74,7 +87,7 @@ class EngineConfig:
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
             raise ConfigError(f"mode is {self.mode!r}", key="mode", remedy=f"use one of {', '.join(MODES)}")
-        for key in ("max_batch", "max_context", "prefill_chunk", "kv_tokens", "threads", "max_waiting", "draft_length"):
+        for key in COUNTS:
             value = getattr(self, key)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise ConfigError(f"{key} is {value!r}", key=key, remedy="give an integer of at least 1")
@@ -82,6 +95,9 @@ class EngineConfig:
             value = getattr(self, key)
             if not isinstance(value, str) or not value:
                 raise ConfigError(f"{key} is {value!r}", key=key, remedy="give a name")
+        seconds = self.plugin_timeout
+        if seconds is not None and (type(seconds) not in (int, float) or not seconds > 0):
+            raise ConfigError(f"plugin_timeout is {seconds!r}", key="plugin_timeout", remedy="give seconds above 0")
         if not isinstance(self.jump_forward, bool):
             raise ConfigError(f"jump_forward is {self.jump_forward!r}", key="jump_forward", remedy="give true or false")
         self._check_speculation()

@@ -6,12 +6,14 @@ import atexit
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from ..grammar.errors import GrammarError
 from ..plugins import PluginError, Plugins
+from ..plugins.metrics import MetricsSnapshot
 from ..plugins.protocols import CompiledGrammar, GuidedMatcher, KVCache, MaskFiller, Matcher, WayOut
 from ..plugins.shipped_kv import PrefixKV
 from ..samplers import SamplerChain
@@ -26,6 +28,7 @@ from .masking import Masks
 from .matching import Matching
 from .request import GenerationRequest, OnEvent
 from .scheduler import BatchScheduler
+from .sinks import Sinks
 from .speculation.draft_model import DraftModel
 from .speculation.lookup import PromptLookup
 from .speculation.pace import Pace
@@ -91,6 +94,7 @@ class EngineService:
         self._closed = False
         self._loop, self._scheduler = _build(self.config, parts, self._ended)
         self._free_pages = parts.cache.free_pages
+        self._sinks = Sinks(parts.plugins.metrics_sinks(), self.snapshot)
         self._thread = threading.Thread(target=self._run, name="slipcast-engine", daemon=True)
         self._thread.start()
         # A program may end without closing: a step that is cut off by the interpreter's end would abort the process.
@@ -143,7 +147,9 @@ class EngineService:
             raise RequestError(one_line(str(error)), param="response_format") from error
         except Exception as error:
             reason = one_line(f"{type(error).__name__}: {error}")
-            raise PluginFault(f"the front end for {kind!r} failed: {reason}", plugin=kind) from error
+            raise PluginFault(
+                f"the front end for {kind!r} failed: {reason}", plugin=getattr(front_end, "plugin", kind)
+            ) from error
         if not isinstance(grammar, CompiledGrammar):
             raise EngineError(f"the front end for {kind!r} returned {type(grammar).__name__}, not a compiled grammar")
         return grammar
@@ -189,6 +195,12 @@ class EngineService:
             total_pages=self._parts.cache.total_pages,
         )
 
+    def snapshot(self) -> MetricsSnapshot:
+        """The numbers of `stats`, as metrics sinks get them."""
+        numbers = {name: value for name, value in asdict(self.stats()).items() if isinstance(value, int | float)}
+        seconds = {one.name: one.seconds for one in self._parts.plugins.status() if one.active}
+        return MetricsSnapshot(time.time(), numbers, seconds)
+
     def close(self) -> None:
         """Stop the thread. Requests that still run fail with ClosedError. Closing twice is harmless."""
         with self._lock:
@@ -198,6 +210,8 @@ class EngineService:
         atexit.unregister(self.close)
         if threading.current_thread() is not self._thread:
             self._thread.join()
+        self._sinks.close()
+        self._parts.plugins.close()
 
     def __enter__(self) -> Self:
         return self
@@ -309,7 +323,7 @@ def _build(config: EngineConfig, parts: Parts, ended: Callable[[str], None]) -> 
     """Ask the plugins once for everything, and put the loop together from their answers."""
     plugins, limits = parts.plugins, config.limits
     processors = plugins.logits_processors(parts.vocabulary_size, parts.tokenizer.token_bytes)
-    chain = SamplerChain(processors, plugins.sampler(config.sampler))
+    chain = SamplerChain(processors, plugins.sampler(config.sampler), plugins.guard_of)
     kv = plugins.kv_manager(config.kv_manager, parts.cache)
     scheduler = BatchScheduler(
         plugins.scheduler(config.scheduler, kv),

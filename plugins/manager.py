@@ -22,7 +22,7 @@ from .protocols import GrammarFrontend, KVCache, KVManager, Scheduler
 from .routes import Route
 from .tools import ToolFormat
 from .version import API_VERSION
-from .watched import WatchedKV, WatchedScheduler, watched_front_end
+from .watched import WatchedFrontEnd, WatchedKV, WatchedScheduler
 
 SHIPPED = (shipped_sampling, shipped_scheduling, shipped_kv, shipped_grammars, shipped_tools)
 TIMEOUT = 2.0
@@ -139,7 +139,7 @@ class Plugins:
             "slipcast_grammar_frontend", "grammar kind", kind, GrammarFrontend, kind=kind
         )
         guard = self.guard_of(answer)
-        return answer if guard is None else watched_front_end(answer, guard)
+        return answer if guard is None else WatchedFrontEnd(answer, guard)
 
     def tool_format(self, name: str, template: str) -> ToolFormat | None:
         """The tool-call format of that name; for "auto", one that suits the chat template, or None.
@@ -270,4 +270,3 @@ def create_manager(
         loaded.append(one)
         guards[one.name] = Guard(one.name, timeout=timeout, limit=fault_limit)
     return Plugins(manager, loaded, guards)
-

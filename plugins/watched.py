@@ -148,18 +148,26 @@ class WatchedKV:
                 _LOG.exception("the sequence %d could not be removed from the cache", sequence)
 
 
-def watched_front_end(front_end: GrammarFrontend, guard: Guard) -> GrammarFrontend:
+class WatchedFrontEnd:
     """In the requester's thread, so without a time limit. Its ValueErrors are about the source, and no faults."""
 
-    def read(source: Any, options: Mapping[str, Any], compiler: Compiler, /) -> CompiledGrammar:
+    def __init__(self, front_end: GrammarFrontend, guard: Guard) -> None:
+        self._front_end = front_end
+        self._guard = guard
+
+    @property
+    def plugin(self) -> str:
+        """Whose it is."""
+        return self._guard.plugin
+
+    def __call__(self, source: Any, options: Mapping[str, Any], compiler: Compiler, /) -> CompiledGrammar:
+        """See GrammarFrontend."""
         try:
-            grammar = guard.call_here(front_end, source, options, compiler)
+            grammar = self._guard.call_here(self._front_end, source, options, compiler)
         except ValueError:
             raise
         except Exception as error:
-            guard.failed(error)
+            self._guard.failed(error)
             raise
-        guard.served()
+        self._guard.served()
         return grammar
-
-    return read

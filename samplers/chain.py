@@ -297,9 +297,7 @@ class SamplerChain:
 
     # --------------------------------------------------------------------------------------------------- the draw
 
-    def _draw(
-        self, logits: Logits, rows: Sequence[ChoiceView], narrowed: Sequence[Narrowed], outcome: Outcome
-    ) -> None:
+    def _draw(self, logits: Logits, rows: Sequence[ChoiceView], narrowed: Sequence[Narrowed], outcome: Outcome) -> None:
         at = [i for i in range(len(rows)) if i not in outcome.faults]
         if self._plain:
             self._draw_plain(logits, rows, narrowed, at, outcome)
