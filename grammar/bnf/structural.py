@@ -67,7 +67,7 @@ def read_structural_tag(spec: Any, options: Given) -> Grammar:
 
 
 def exact_json(spec: Any) -> str:
-    """A specification as JSON text, its Decimals digit by digit. Raises TypeError and ValueError for what is no JSON."""
+    """A specification as JSON text, its Decimals digit by digit. Raises TypeError and ValueError for other objects."""
     mark = f"\x00{secrets.token_hex(8)}\x00"
 
     def marked(value: Any) -> str:
