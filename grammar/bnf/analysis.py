@@ -10,7 +10,7 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import Final
 
-from ..regular import CharSet
+from ..regular import CharSet, Dfa
 from .lower import Lowered
 from .nodes import ALT, CALL, CHARS, DFA, EMPTY, JSON, REP, SEQ, STAR, TEXT, TOKEN
 
@@ -21,6 +21,7 @@ TOKEN_BYTE: Final = 0xFF
 _INLINE: Final = 200
 _INLINE_ONCE: Final = 4_000
 _WIDE: Final = 48
+_FEW_STATES: Final = 64
 JSON_FIRST: Final = sum(1 << byte for byte in b' \t\n\r"-0123456789tfn[{')
 
 
@@ -252,9 +253,39 @@ class Analysis:
                 own, loops = self._measure(bodies[rule], inline, size, wide)
                 often = uses.get(rule, 0) > 1
                 size[rule], wide[rule] = own, loops
-                if rule not in self.recursive and own <= (_INLINE if often else _INLINE_ONCE) and not (often and loops):
+                # What has a wide loop is better shared, if its end shows: then its rows are one for all its callers.
+                shared = often and loops and not self._goes_on(bodies[rule]) & self.follow[rule]
+                if rule not in self.recursive and own <= (_INLINE if often else _INLINE_ONCE) and not shared:
                     inline.add(rule)
         return frozenset(inline)
+
+    def _goes_on(self, body: int) -> int:
+        """The bytes by which texts of a body may go on where they might have ended, as bits."""
+        pool = self._pool
+        bits = 0
+        seen = {body}
+        waiting = [body]
+        while waiting:
+            node = waiting.pop()
+            kind, *rest = pool[node]
+            inner: list[int] = []
+            if kind == SEQ:
+                for item in reversed(rest[0]):
+                    inner.append(item)
+                    if self.cost[item]:
+                        break
+                    bits |= self.first[item]
+            elif kind == DFA:
+                bits |= _goes_on_after_words(rest[0], rest[1])
+            else:
+                inner += self._children(node)
+                if kind in (STAR, REP):
+                    bits |= self.first[rest[0]]
+            for item in inner:
+                if item not in seen:
+                    seen.add(item)
+                    waiting.append(item)
+        return bits
 
     def _measure(
         self, body: int, inline: set[int], size: dict[int, int], wide: dict[int, bool]
@@ -285,6 +316,23 @@ class Analysis:
                 total += min(rest[2] or rest[1], 64)
             waiting += [(child, looped or kind in (STAR, REP)) for child in self._children(node)]
         return total, loops
+
+
+def _goes_on_after_words(dfa: Dfa, start: int) -> int:
+    seen = {start}
+    waiting = [start]
+    bits = 0
+    while waiting:
+        state = waiting.pop()
+        for chars, target in dfa.step(state):
+            if dfa.accepting(state):
+                bits |= first_bytes(chars)
+            if target not in seen:
+                seen.add(target)
+                waiting.append(target)
+        if len(seen) > _FEW_STATES:
+            return (1 << 256) - 1
+    return bits
 
 
 def _spread(value: dict[int, int], targets: dict[int, list[int]], waiting: deque[int]) -> None:

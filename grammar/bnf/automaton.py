@@ -11,7 +11,7 @@ from collections.abc import Container
 from itertools import count
 from typing import Final
 
-from ..automaton.codes import BIG, FIRST_LABEL, VALUE_END
+from ..automaton.codes import BIG, VALUE_END
 from ..automaton.stepper import Configuration, ends, run
 from ..automaton.tables import Depends, Tables
 from ..errors import BudgetError
@@ -24,6 +24,8 @@ from .rows import Rows
 from .ways import WayFinder
 
 MAX_TEXT: Final = 32_768
+_SPARE: Final = 8
+"""Labels that a frame has room for beside those there are: beyond that the kernels ask again and again for the same."""
 _NUMBERS: Final = count(1)
 
 Places = tuple[int, ...]
@@ -110,6 +112,13 @@ class GrammarAutomaton:
 
     def enter(self, threads: tuple[Thread, ...]) -> tuple[int, int] | None:
         """(row, frame) after events happen to these threads; None if no text goes on, which no grammar comes to."""
+        try:
+            return self._entered[threads]
+        except KeyError:
+            found = self._entered[threads] = self._enter(threads)
+            return found
+
+    def _enter(self, threads: tuple[Thread, ...]) -> tuple[int, int] | None:
         if len(threads) == 1:
             (state, context), = threads
             counted = self.rows.counted(state)
@@ -137,6 +146,6 @@ class GrammarAutomaton:
         key = (self.number, "grammar", places, most)
         frame = self.tables.find(key)
         if not frame:
-            frame = self.tables.frame(key, self, labels=FIRST_LABEL + 4, high=most)
+            frame = self.tables.frame(key, self, labels=self.rows.label_count + _SPARE, high=most)
             self._frames[frame] = places
         return frame

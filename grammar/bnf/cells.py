@@ -18,7 +18,7 @@ from .nodes import ALT, CALL, CHARS, DFA, FINAL, JSON, REP, SEQ, STAR, TEXT, TOK
 
 MAX_CELLS: Final = 1_000_000
 _PEELED: Final = 16
-COUNTED_FROM: Final = 33
+COUNTED_FROM: Final = 8
 """Repetitions of one character up to so many times, or more, are counted beside the state (see `rows`)."""
 
 

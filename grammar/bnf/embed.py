@@ -20,7 +20,7 @@ from ..automaton.frames import Step, Texts
 from ..automaton.objects import ObjectHandler
 from ..automaton.stepper import Configuration, ends, follow, step
 from ..automaton.tables import Tables
-from ..automaton.values import Containers, value_frame
+from ..automaton.values import Containers, ValueHandler, value_frame
 from ..errors import BudgetError
 from .contexts import Closed, Thread
 
@@ -37,9 +37,11 @@ class Return:
     scopes = 0
     depth = 0
 
-    def __init__(self, automaton: GrammarAutomaton, thread: Thread) -> None:
+    def __init__(self, automaton: GrammarAutomaton, thread: Thread, runs_on: bool) -> None:
         self._automaton = automaton
         self._thread = thread
+        self.runs_on = runs_on
+        """Whether the value may be a number that what follows could be more of."""
         self.key: Hashable = ("grammar", automaton.number, thread)
 
     def end(self, tags: int, texts: Texts | None) -> Step:
@@ -87,7 +89,7 @@ class Embedder:
     def enter(self, closed: Closed) -> tuple[int, int] | None:
         """The row and frame where schemas may begin, and perhaps other things."""
         starts = [self._begin(number, thread) for number, thread in closed.schemas]
-        if len(starts) == 1 and not closed.live and not closed.ended and not self._runs_on(*closed.schemas[0]):
+        if len(starts) == 1 and not closed.live and not closed.ended and not self._may_run_on(starts[0]):
             return starts[0].row, starts[0].frame
         alive = set(starts)
         if closed.live:
@@ -127,7 +129,7 @@ class Embedder:
             return None
         if len(alive) == 1:
             only = next(iter(alive))
-            if only.length == 0 and not any(only.texts):
+            if only.length == 0 and not any(only.texts) and not self._may_run_on(only):
                 return only.row, only.frame
         return self._place(frozenset(alive), any(ends(tables, each) for each in alive))
 
@@ -139,9 +141,13 @@ class Embedder:
     def _begin(self, number: int, thread: Thread) -> Configuration:
         schema = self._schemas[number]
         position = schema.builder.position({schema.builder.algebra.root: 1})
-        after = Return(self.automaton, thread)
+        after = Return(self.automaton, thread, self._runs_on(number, thread))
         row, frame = value_frame(schema.builder, position, after, self._containers)
         return Configuration(row, frame, 0, (b"",) * int(self._tables.scopes[frame]))
+
+    def _may_run_on(self, at: Configuration) -> bool:
+        handler = self._tables.handler(at.frame)
+        return isinstance(handler, ValueHandler) and isinstance(handler.after, Return) and handler.after.runs_on
 
     def _runs_on(self, number: int, thread: Thread) -> bool:
         """Whether a number of the schema may be followed by what could be more of the number."""

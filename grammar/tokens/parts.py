@@ -25,6 +25,9 @@ from .walker import Walker
 
 _MANY_TOKENS: Final = 30_000
 """Beyond so many tokens below its exits a part keeps no tries of what remains: building them would cost more."""
+_FEW_TOKENS: Final = 300
+_PATIENCE: Final = 12
+"""Beyond so few tokens these tries are made only for a part that was used so often: making them takes many walks."""
 _PLAIN_ASCII: Final = [byte for byte in range(0x20, 0x7F) if byte_class(byte) != NEVER_LOOPS]
 _PLAIN_BYTES: Final = [*_PLAIN_ASCII, *range(0xC2, 0xF5)]
 _MOST_INSIDE: Final = 64
@@ -59,6 +62,7 @@ class Part:
     cost: npt.NDArray[Any] | None
     dearest: int
     folded: BaseRow | None = None
+    uses: int = 0
     bounded: dict[int, BaseRow] = field(default_factory=dict)
 
     def free(self, low: int, high: int, count: int) -> bool:
@@ -87,6 +91,10 @@ class Parts:
                 if len(self._priced) > _MANY_PRICED:
                     self._priced.pop(0).cost = None
         self._rows.used[part.base.table_row] = 1
+        if part.remains is None and part.uses <= _PATIENCE:
+            part.uses += 1
+            if part.uses > _PATIENCE:
+                part.remains = self._split(part.exits, _MANY_TOKENS)
         return part
 
     def within(self, part: Part, rest: int) -> BaseRow:
@@ -147,7 +155,7 @@ class Parts:
         return Part(
             base=base,
             exits=exits,
-            remains=self._split(exits),
+            remains=self._split(exits, _FEW_TOKENS),
             longest=int(exits[:, COUNTED].max(initial=0)),
             checks_low=bool((exits[:, KIND] == AFTER_LOW).any()),
             cost=cost,
@@ -195,11 +203,11 @@ class Parts:
             waiting += np.unique(values[bytes_] & ROW_MASK).tolist()
         return True
 
-    def _split(self, exits: npt.NDArray[np.int32]) -> tuple[tuple[int, int], ...] | None:
-        """Tries of what remains after the exits of each label."""
+    def _split(self, exits: npt.NDArray[np.int32], most: int) -> tuple[tuple[int, int], ...] | None:
+        """Tries of what remains after the exits of each label; None if these are more than `most` tokens."""
         tries = self._vocabulary.tries
         ends = tries.nodes[exits[:, NODE]] >> END_SHIFT
-        if int((tries.first[ends] - tries.first[exits[:, NODE]]).sum()) > _MANY_TOKENS:
+        if int((tries.first[ends] - tries.first[exits[:, NODE]]).sum()) > most:
             return None
         split: list[tuple[int, int]] = []
         for label in np.unique(exits[:, PLACE]).tolist():
