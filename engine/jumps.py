@@ -19,7 +19,7 @@ REMEMBERED = 4096
 
 
 class Jumps:
-    """Finds the tokens of forced text. For one thread."""
+    """Finds the tokens of forced text. Several threads may ask."""
 
     def __init__(self, tokenizer: TextTokenizer, continued: Callable[[bytes], bool]) -> None:
         """`continued`: whether some token begins with the bytes and goes on."""
@@ -27,8 +27,9 @@ class Jumps:
         self._continued = continued
         self._known: dict[tuple[bytes, bytes], tuple[int, ...]] = {}
 
-    def take(self, choice: Choice) -> tuple[int, ...]:
-        """The tokens that the choice's grammar forces now, for the matcher to accept; none where there is a choice.
+    def take(self, choice: Choice, token: int) -> tuple[int, ...]:
+        """The tokens that the choice's grammar forces after `token`, which its matcher has taken, for it to accept; none
+        where there is a choice.
 
         The choice's way out is the one after them. None either for requests for logprobs, since only a step for each
         token gives these.
@@ -39,7 +40,7 @@ class Jumps:
         forced = matcher.forced()
         if not forced:
             return ()
-        before = b"".join(map(self._tokenizer.bytes_of, choice.output[-CONTEXT:]))
+        before = b"".join(map(self._tokenizer.bytes_of, [*choice.output[1 - CONTEXT :], token]))
         tokens = self._known.get((before, forced))
         if tokens is None:
             if len(self._known) >= REMEMBERED:
@@ -51,7 +52,7 @@ class Jumps:
         if not choice.way.data.startswith(data):
             return ()
         way = choice.way.after(len(data))
-        if not way.fits(choice.left - len(tokens)):
+        if not way.fits(choice.left - 1 - len(tokens)):
             return ()  # the tokenizer spends more tokens than the budget has
         choice.way = way
         return tokens

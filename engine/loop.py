@@ -5,27 +5,27 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..samplers import EmptyMaskError, Fault, Logits, RowLogprobs, SamplerChain, logprobs
+from ..samplers import EmptyMaskError, Fault, RowLogprobs, SamplerChain, logprobs
 from .choice import ActiveRequest, Choice
 from .errors import EngineError, GrammarFault, ModelFault, PluginFault, RequestFault
-from .guide import advance, advance_by
-from .jumps import Jumps
-from .masking import Masks
-from .overlap import Overlap
+from .matching import Drawn, Matching, Taken
 from .request import Event, Failed, Finished, FinishReason, TextDelta, TokenLogprob, TopLogprob, Usage
 from .scheduler import BatchScheduler, ChoiceTooBig, Work
-from .speculation.drafts import Ahead, Drawing
+from .speculation.drafts import Drawing
 from .speculation.speculator import Speculator
 from .stats import Counters
 from .text import StopMatch
 from .tokenizer import TextTokenizer
 
 _LOG = logging.getLogger(__name__)
+LITTLE = 0.002
+"""Seconds that masks are waited for before the model runs: beside it they take a core from the model's own threads."""
 
 
 class StepModel(Protocol):
@@ -49,8 +49,7 @@ class Loop:
         tokenizer: TextTokenizer,
         scheduler: BatchScheduler,
         chain: SamplerChain,
-        masks: Masks,
-        jumps: Jumps | None = None,
+        matching: Matching,
         speculator: Speculator | None = None,
         ended: Callable[[str], None] = lambda request_id: None,
     ) -> None:
@@ -58,9 +57,7 @@ class Loop:
         self._tokenizer = tokenizer
         self._scheduler = scheduler
         self._chain = chain
-        self._masks = masks
-        self._overlap = Overlap(masks.prepare)
-        self._jumps = jumps
+        self._matching = matching
         self._speculator = speculator
         self._ends = frozenset(tokenizer.eos_ids)
         self._ended = ended
@@ -81,6 +78,8 @@ class Loop:
             if fault is not None:
                 self._fail(active, _as_error(fault))
                 return
+            if choice.matcher is not None:
+                self._matching.begin(choice)
             self._scheduler.add(choice)
 
     def cancel(self, request_id: str) -> None:
@@ -92,8 +91,8 @@ class Loop:
                     self._finish(choice, "cancelled")
 
     def close(self) -> None:
-        """End the thread that fills masks."""
-        self._overlap.close()
+        """End the threads of matchers."""
+        self._matching.close()
 
     def fail_all(self, error: Exception) -> None:
         """Every request fails with `error`, and the cache is emptied."""
@@ -103,6 +102,7 @@ class Loop:
 
     def step(self) -> bool:
         """Do one step; False if there was nothing to do. Whatever goes wrong in it ends requests, not the loop."""
+        self._catch_up()
         try:
             works: Sequence[Work] = self._scheduler.plan()
         except ChoiceTooBig as error:
@@ -111,38 +111,60 @@ class Loop:
         if self._scheduler.moved and self._tell_moved():
             return True
         if not works:
-            return False
+            return self._matching.rest()
+        # Put back and computed again while its matcher was at work: nothing is drawn for it until that is done.
+        works = [replace(work, samples=False) if self._matching.is_taking(work.choice) else work for work in works]
+        self._matching.wait_masks([work.choice for work in works if work.samples], seconds=LITTLE)
         if self._speculator is not None:
-            works = self._speculator.draft(works, self._scheduler, self.counters)
+            works = self._speculator.draft(works, self._scheduler, self.counters, ready=self._matching.is_masked)
         drawings = drawings_of(works)
-        ahead = [place for drawing in drawings if drawing.draft for place in drawing.draft.places]
-        started = time.perf_counter()
-        masks_of_step = self._overlap.begin([*(drawing.choice for drawing in drawings), *ahead])
+        ahead = self._matching.ahead([place for each in drawings if each.draft for place in each.draft.places])
         begun = time.perf_counter()
         try:
             logits = self._compute(works)
         except Exception as error:
-            masks_of_step()
             self._model_failed(error)
             return True
         computed = time.perf_counter()
-        masks = masks_of_step()
-        masked = time.perf_counter()
+        self._matching.stepped(computed - begun)
         self._scheduler.computed(works)
         self._count(works)
-        for place, fault in masks.faults:
-            if isinstance(place, Ahead):
-                place.sound = False  # it is met again when the output has come so far, if it does
-            else:
-                self._fail(place.owner, fault)
-        self._sample(drawings, logits, masks.rows)
-        done = time.perf_counter()
-        self.counters.model_seconds += computed - begun
-        self.counters.mask_seconds += (begun - started) + (masked - computed)
-        self.counters.sample_seconds += done - masked
+        choices = [drawing.choice for drawing in drawings]
+        self._matching.wait_masks(choices, ahead)
+        rows = self._matching.rows(choices, ahead)
+        for choice, fault in rows.faults:
+            self._fail(choice.owner, fault)
+        for i in rows.late:
+            self._matching.keep(choices[i], logits[drawings[i].logits])
+        late = set(rows.late)
+        self._sample([drawing for i, drawing in enumerate(drawings) if i not in late], logits, rows.masks)
+        self._scheduler.forget_drafts(drawings)
+        self._count_seconds(computed - begun, time.perf_counter() - computed)
         if self._speculator is not None:
             self._speculator.learn(works, drawings, computed - begun, self.counters)
         return True
+
+    def _catch_up(self) -> None:
+        """Go on with choices whose matchers were late."""
+        started = time.perf_counter()
+        for choice, drawn, taken in self._matching.taken():
+            self._settle(choice, drawn, taken)
+        resumed = self._matching.resumed()
+        if resumed:
+            choices = [choice for choice, _ in resumed]
+            rows = self._matching.rows(choices)
+            for choice, fault in rows.faults:
+                self._fail(choice.owner, fault)
+            drawings = [Drawing(choice, None, logits=i, mask=i, ahead=0) for i, choice in enumerate(choices)]
+            self._sample(drawings, np.stack([logits for _, logits in resumed]), rows.masks)
+        self._count_seconds(0.0, time.perf_counter() - started)
+
+    def _count_seconds(self, model: float, rest: float) -> None:
+        waited, self._matching.waited_seconds = self._matching.waited_seconds, 0.0
+        self.counters.model_seconds += model
+        self.counters.mask_seconds += waited
+        self.counters.sample_seconds += max(0.0, rest - waited)
+        self.counters.late_matches = self._matching.late
 
     def _tell_moved(self) -> bool:
         """Tell plugins who was put back or came back; True if a request failed by that, so that a new plan is due."""
@@ -173,10 +195,9 @@ class Loop:
         left = [drawing for drawing in drawings if not drawing.choice.done]
         while left:
             self._draw(left, logits, masks)
-            left = [drawing for drawing in left if drawing.goes_on]
+            left = [each for each in left if each.goes_on and not self._matching.is_taking(each.choice)]
             for drawing in left:
                 self._scheduler.settle(drawing)
-        self._scheduler.forget_drafts(drawings)
 
     def _draw(
         self, drawings: Sequence[Drawing], logits: NDArray[np.float32], masks: NDArray[np.uint32] | None
@@ -196,44 +217,48 @@ class Loop:
             if fault is not None:
                 self._fail(choice.owner, _as_error(fault))
                 continue
-            try:
-                self._commit(choice, int(outcome.tokens[i]), outcome.logprobs.get(i), outcome.raw.get(i))
-            except Exception as error:
-                self._fail(choice.owner, error if isinstance(error, EngineError) else _unexpected(error))
+            drawn = Drawn(int(outcome.tokens[i]), outcome.logprobs.get(i), outcome.raw.get(i))
+            if drawn.token in self._ends and (choice.matcher is not None or not choice.params.ignore_eos):
+                # Under a grammar the mask has the end token only where the text is complete.
+                choice.sampled += 1
+                self._finish(choice, "stop")
+            elif choice.matcher is not None:
+                self._matching.take(choice, drawn)
+            else:
+                self._settle(choice, drawn, Taken([drawn.token], complete=False, accepting=False))
+        for choice, drawn, taken in self._matching.taken(choices):
+            self._settle(choice, drawn, taken)
 
-    def _commit(self, choice: Choice, drawn: int, logprob: RowLogprobs | None, raw: Logits | None) -> None:
-        """The token was drawn as the choice's next one. `raw`: the logits behind `logprob`."""
-        token = drawn
-        if token in self._ends and (choice.matcher is not None or not choice.params.ignore_eos):
-            # Under a grammar the mask has the end token only where the text is complete.
-            choice.sampled += 1
-            self._finish(choice, "stop")
+    def _settle(self, choice: Choice, drawn: Drawn, taken: Taken | GrammarFault) -> None:
+        """What was drawn is part of the output now, with what it forces."""
+        if choice.done:
             return
-        if choice.matcher is not None:
-            token = advance(choice, token)
-        if logprob is not None:
-            if token != drawn and raw is not None:
-                logprob = logprobs(raw, token, choice.params.top_logprobs)
-            choice.held_logprobs.append(self._describe(token, logprob))
-        if self._append(choice, token) and self._jumps is not None:
-            for forced in self._jumps.take(choice):
-                advance_by(choice, forced)
-                self.counters.forced_tokens += 1
-                if not self._append(choice, forced):  # a stop string may cut it
+        if isinstance(taken, GrammarFault):
+            self._fail(choice.owner, taken)
+            return
+        try:
+            if drawn.logprob is not None:
+                choice.held_logprobs.append(self._describe(taken.tokens[0], _logprob(choice, drawn, taken)))
+            for i, token in enumerate(taken.tokens, 1):
+                self.counters.forced_tokens += i > 1
+                end = taken if i == len(taken.tokens) else None
+                if not self._append(choice, token, end):  # a stop string may cut what is forced
                     break
+        except Exception as error:
+            self._fail(choice.owner, error if isinstance(error, EngineError) else _unexpected(error))
 
-    def _append(self, choice: Choice, token: int) -> bool:
-        """The token is part of the output; False if it is the last."""
+    def _append(self, choice: Choice, token: int, end: Taken | None) -> bool:
+        """The token is part of the output; False if it is the last. `end`: what is known of the text after it."""
         choice.sampled += 1
         choice.output.append(token)
         choice.held_ids.append(token)
         text = choice.text.push(self._tokenizer.bytes_of(token))
         if isinstance(text, StopMatch):
             self._finish(choice, "stop", text=text.text, stop=text.stop)
-        elif choice.matcher is not None and self._masks.complete(choice):
+        elif end is not None and end.complete:
             self._finish(choice, "stop", text=text + choice.text.flush())
         elif choice.left <= 0:
-            choice.forced_close = choice.matcher is not None and choice.matcher.is_accepting()
+            choice.forced_close = end is not None and end.accepting
             self._finish(choice, "stop" if choice.forced_close else "length", text=text + choice.text.flush())
         elif text:
             self._emit(choice, text)
@@ -279,6 +304,7 @@ class Loop:
 
     def _leave(self, choice: Choice, *, keep: bool, aborted: bool) -> None:
         choice.done = True
+        self._matching.end(choice)
         self._scheduler.drop(choice, keep=keep, aborted=aborted)
         if self._speculator is not None:
             self._speculator.release(choice)
@@ -306,6 +332,14 @@ class Loop:
     def _spell(self, token: int) -> tuple[str, bytes]:
         data = self._tokenizer.bytes_of(token)
         return (data.decode("utf-8", "replace"), data) if data else (self._tokenizer.name(token), data)
+
+
+def _logprob(choice: Choice, drawn: Drawn, taken: Taken) -> RowLogprobs:
+    """Of the token that was taken, which another may have led to."""
+    assert drawn.logprob is not None
+    if taken.tokens[0] == drawn.token or drawn.raw is None:
+        return drawn.logprob
+    return logprobs(drawn.raw, taken.tokens[0], choice.params.top_logprobs)
 
 
 def drawings_of(works: Sequence[Work]) -> list[Drawing]:

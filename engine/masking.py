@@ -68,19 +68,23 @@ class Masks:
             result.faults = [(choices[at[k]], fault) for k, fault in faults.items()]
         return result
 
-    def complete(self, choice: Choice) -> bool:
-        """True if only an end token may follow, so that there is nothing left to ask the model. Raises GrammarFault."""
-        matcher = choice.matcher
-        if matcher is None:
-            return False
-        row = self._rows(1)
-        try:
-            if not matcher.is_accepting():
-                return False
-            matcher.fill_mask(row[0])
-        except Exception as error:
-            raise _fault(error) from error
-        return bool(bits.only(row, self._ends)[0])
+    @property
+    def width(self) -> int:
+        """W, the words of a row."""
+        return len(self._free)
+
+    @property
+    def padded(self) -> bool:
+        """Whether logits have padding, so that a row is needed even where every token is allowed."""
+        return self._padded
+
+    def free(self, count: int) -> NDArray[np.uint32]:
+        """uint32 [count, W]: rows that allow every token, to be changed."""
+        return np.tile(self._free, (count, 1))
+
+    def only_ends(self, row: NDArray[np.uint32]) -> bool:
+        """Whether only an end token may follow, so that there is nothing left to ask the model."""
+        return bool(bits.only(row[None], self._ends)[0])
 
     def _rows(self, count: int) -> NDArray[np.uint32]:
         if len(self._scratch) < count:

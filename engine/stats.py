@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counters:
-    """Running totals of a loop; times in seconds of wall clock. Masks that were filled beside the model count for as
-    long as the step had to wait for them.
+    """Running totals of a loop; times in seconds of wall clock. `mask_seconds` are those that the loop waited for
+    matchers, and `late_matches` how often it went on without one that took long.
 
     `decoded_tokens` were computed one by one, after a prompt; `prefilled_tokens` in chunks, what a preemption made
     necessary again among them. `forced_closes`: choices that were completed because their budget was about to end.
@@ -30,6 +30,7 @@ class Counters:
     model_seconds: float = 0.0
     sample_seconds: float = 0.0
     draft_seconds: float = 0.0
+    late_matches: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Stats:
     model_seconds: float
     sample_seconds: float
     draft_seconds: float
+    late_matches: int
     preemptions: int
     running: int
     waiting: int

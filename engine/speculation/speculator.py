@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ..choice import Choice
@@ -43,15 +43,20 @@ class Speculator:
         self._chunk = chunk
         self._pace = pace
 
-    def draft(self, works: Sequence[Work], scheduler: BatchScheduler, counters: Counters) -> Sequence[Work]:
-        """The step, with drafts where they are worth it. A fault of the drafter ends speculation, and nothing else."""
+    def draft(
+        self, works: Sequence[Work], scheduler: BatchScheduler, counters: Counters, *, ready: Callable[[Choice], bool]
+    ) -> Sequence[Work]:
+        """The step, with drafts where they are worth it. A fault of the drafter ends speculation, and nothing else.
+
+        `ready`: whether a choice's matcher may be used now.
+        """
         rows = sum(len(work.tokens) for work in works)
         if self._drafter is None or rows >= WIDEST:
             return works
         wanted = {}
         for work in works:
             longest = min(self._longest, work.choice.left - 1)
-            if work.samples and longest > 0 and can_follow(work.choice):
+            if work.samples and longest > 0 and can_follow(work.choice) and ready(work.choice):
                 wanted[work.choice] = longest
         if not wanted:
             return works

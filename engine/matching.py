@@ -1,0 +1,313 @@
+"""What a constrained choice's matcher has to do, done by threads of its own: a slow one keeps only its request waiting.
+
+A token that was drawn is *taken*: the matcher accepts it, a way home is found, forced text is split into tokens. Then
+the *mask* of the next token is filled. Both mostly take microseconds, and the engine waits for them a little; a choice
+whose matcher takes longer sits out the steps until it is ready, and the others go on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..samplers import RowLogprobs
+from .choice import Choice
+from .errors import GrammarFault
+from .guide import advance, advance_by
+from .jumps import Jumps
+from .masking import Masks
+from .speculation.drafts import Ahead
+from .workers import Job, Workers
+
+LEAST_PATIENCE = 0.005
+MOST_PATIENCE = 0.05
+"""Seconds. Between them, half of what a step of the model takes is waited for matchers before a step."""
+
+
+@dataclass(slots=True)
+class Taken:
+    """`tokens`: the one that was drawn, or the one that leads home in its stead; after it those that are forced.
+
+    `complete`: nothing but an end token may follow. `accepting`: the text may end there.
+    """
+
+    tokens: list[int]
+    complete: bool
+    accepting: bool
+
+
+@dataclass(slots=True)
+class Drawn:
+    """What was drawn for a choice whose matcher is taking it. `raw`: the logits behind `logprob`."""
+
+    token: int
+    logprob: RowLogprobs | None
+    raw: NDArray[np.float32] | None
+
+
+class Course:
+    """A constrained choice's matcher at work.
+
+    `row`: uint32 [W], the mask of the next token once `masked`. `taking`: a token is being taken, so that `row` and the
+    output are of before it. `kept`: logits that wait for the mask, float32 [V]. `fault`: why there is no mask.
+    `lock` is held by whoever uses the matcher; `place`: how many tokens were given to it to take.
+    """
+
+    __slots__ = ("choice", "drawn", "fault", "job", "kept", "lock", "masked", "place", "row", "taken", "taking")
+
+    def __init__(self, choice: Choice, width: int) -> None:
+        self.choice = choice
+        self.row = np.zeros(width, np.uint32)
+        self.masked = False
+        self.taking = False
+        self.taken: Taken | None = None
+        self.drawn: Drawn | None = None
+        self.kept: NDArray[np.float32] | None = None
+        self.fault: GrammarFault | None = None
+        self.job: Job | None = None
+        self.lock = threading.Lock()
+        self.place = 0
+
+
+class AheadMask:
+    """The mask of a place along a draft, in the making; `row` is uint32 [W] once it is had."""
+
+    __slots__ = ("job", "place", "row")
+
+    def __init__(self, place: Ahead) -> None:
+        self.place = place
+        self.row: NDArray[np.uint32] | None = None
+        self.job: Job | None = None
+
+
+@dataclass(slots=True)
+class Rows:
+    """`masks`: uint32 [choices and places, W]; None: every token is allowed everywhere.
+
+    `faults`: whose matcher raised; `late`: numbers of the choices whose masks are not there. The rows of both are free.
+    """
+
+    masks: NDArray[np.uint32] | None
+    faults: list[tuple[Choice, GrammarFault]] = field(default_factory=list)
+    late: list[int] = field(default_factory=list)
+
+
+class Matching:
+    """Sees to the matchers of the constrained choices. Used by the engine's thread."""
+
+    def __init__(self, masks: Masks, jumps: Jumps | None) -> None:
+        self._masks = masks
+        self._jumps = jumps
+        self._workers = Workers("slipcast-matching")
+        self._courses: dict[Choice, Course] = {}
+        self._taking: dict[Course, None] = {}
+        self._kept: dict[Course, None] = {}
+        self._patience = LEAST_PATIENCE
+        self.waited_seconds = 0.0
+        self.late = 0
+        """How often a choice was not ready in time."""
+
+    def begin(self, choice: Choice) -> None:
+        """A constrained choice enters the engine: its first mask is begun."""
+        course = self._courses[choice] = Course(choice, self._masks.width)
+        self._ask(course)
+
+    def end(self, choice: Choice) -> None:
+        """The choice is over. What its matcher is doing is done in vain."""
+        course = self._courses.pop(choice, None)
+        if course is not None:
+            self._taking.pop(course, None)
+            self._kept.pop(course, None)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._workers.close()
+
+    def stepped(self, seconds: float) -> None:
+        """The model's last step took so long."""
+        self._patience = min(max(seconds / 2, LEAST_PATIENCE), MOST_PATIENCE)
+
+    # ---- taking tokens
+
+    def take(self, choice: Choice, drawn: Drawn) -> None:
+        """The token was drawn: its matcher takes it, and then makes the next mask."""
+        course = self._courses[choice]
+        course.drawn, course.taken, course.kept = drawn, None, None
+        course.taking, course.masked = True, False
+        course.place += 1
+        self._taking[course] = None
+        self._kept.pop(course, None)
+        course.job = self._workers.put(partial(self._take, course, drawn.token))
+
+    def is_taking(self, choice: Choice) -> bool:
+        """Whether a drawn token is not part of the output yet; until then nothing is drawn for the choice."""
+        course = self._courses.get(choice)
+        return course is not None and course.taking
+
+    def taken(self, choices: Iterable[Choice] | None = None) -> list[tuple[Choice, Drawn, Taken | GrammarFault]]:
+        """What has been taken since this was last asked: of these choices, after a little wait, or of all."""
+        if choices is not None:
+            self._wait(course for choice in choices if (course := self._courses.get(choice)) and course.taking)
+        found: list[tuple[Choice, Drawn, Taken | GrammarFault]] = []
+        for course in [course for course in self._taking if course.job is not None and course.job.done]:
+            del self._taking[course]
+            course.taking = False
+            outcome = course.taken or course.fault
+            assert course.drawn is not None and outcome is not None
+            found.append((course.choice, course.drawn, outcome))
+            if course.taken is not None and not course.taken.complete and not course.masked:
+                self._ask(course)
+        return found
+
+    # ---- masks
+
+    def ahead(self, places: Sequence[Ahead]) -> list[AheadMask]:
+        """Masks along drafts are begun."""
+        masks = [AheadMask(place) for place in places]
+        for mask in masks:
+            if mask.place.matcher is not None:
+                mask.job = self._workers.put(partial(_fill_ahead, mask, self._masks.width))
+        return masks
+
+    def is_masked(self, choice: Choice) -> bool:
+        """Whether the mask of the choice's next token is there; True where it needs none."""
+        course = self._courses.get(choice)
+        return course is None or (course.job is not None and course.job.done and not course.taking)
+
+    def wait_masks(self, choices: Iterable[Choice], ahead: Sequence[AheadMask] = (), *, seconds: float | None = None) -> None:
+        """Wait a little for the masks of these choices and places."""
+        courses = [course for choice in choices if (course := self._courses.get(choice)) and not course.taking]
+        self._wait(courses, [mask.job for mask in ahead if mask.job is not None], seconds)
+
+    def rows(self, choices: Sequence[Choice], ahead: Sequence[AheadMask] = ()) -> Rows:
+        """The masks of choices, and after them those along drafts."""
+        courses = [self._courses.get(choice) for choice in choices]
+        if not self._masks.padded and not any(courses):  # then nothing along drafts is constrained either
+            return Rows(None)
+        result = Rows(self._masks.free(len(choices) + len(ahead)))
+        assert result.masks is not None
+        for i, course in enumerate(courses):
+            if course is None:
+                continue
+            if not self.is_masked(course.choice):
+                result.late.append(i)
+            elif course.fault is not None:
+                result.faults.append((course.choice, course.fault))
+            else:
+                result.masks[i] = course.row
+        for i, mask in enumerate(ahead, len(choices)):
+            if mask.place.matcher is None:
+                continue
+            if mask.row is None:
+                mask.place.sound = False  # it is met again when the output has come so far, if it does
+            else:
+                result.masks[i] = mask.row
+        return result
+
+    def keep(self, choice: Choice, logits: NDArray[np.float32]) -> None:
+        """The choice's mask is late: what the model said waits for it."""
+        self.late += 1
+        course = self._courses[choice]
+        course.kept = logits.copy()
+        self._kept[course] = None
+
+    def resumed(self) -> list[tuple[Choice, NDArray[np.float32]]]:
+        """Choices whose masks have come late, with what the model had said."""
+        found = []
+        for course in [course for course in self._kept if self.is_masked(course.choice)]:
+            del self._kept[course]
+            assert course.kept is not None
+            found.append((course.choice, course.kept))
+            course.kept = None
+        return found
+
+    def rest(self) -> bool:
+        """Nothing else is to be done: wait a little for what matchers are doing; False if that is nothing."""
+        busy = [*self._taking, *self._kept]
+        self._wait(busy, seconds=LEAST_PATIENCE)
+        return bool(busy)
+
+    def _ask(self, course: Course) -> None:
+        course.job = self._workers.put(partial(_fill, course, course.place))
+
+    # ---- by the workers
+
+    def _take(self, course: Course, drawn: int) -> None:
+        with course.lock:
+            course.masked = False  # again: a mask was perhaps in the making when the token was drawn under a draft's
+            try:
+                course.taken = self._taken(course, drawn)
+            except GrammarFault as error:
+                course.fault = error
+            except Exception as error:
+                course.fault = _fault(error)
+
+    def _taken(self, course: Course, drawn: int) -> Taken:
+        choice = course.choice
+        assert choice.matcher is not None
+        tokens = [advance(choice, drawn)]
+        if self._ends_with(course):
+            return Taken(tokens, complete=True, accepting=True)
+        if self._jumps is not None and not course.masked:
+            for forced in self._jumps.take(choice, tokens[0]):
+                advance_by(choice, forced)
+                tokens.append(forced)
+            if len(tokens) > 1 and self._ends_with(course):
+                return Taken(tokens, complete=True, accepting=True)
+        return Taken(tokens, complete=False, accepting=choice.matcher.is_accepting())
+
+    def _ends_with(self, course: Course) -> bool:
+        """Whether only an end token may follow; where the text may end, the mask is filled with that."""
+        matcher = course.choice.matcher
+        assert matcher is not None
+        if not matcher.is_accepting():
+            return False
+        matcher.fill_mask(course.row)
+        course.masked = True
+        return self._masks.only_ends(course.row)
+
+
+    def _wait(
+        self, courses: Iterable[Course], jobs: Iterable[Job] = (), seconds: float | None = None
+    ) -> None:
+        waited = [course.job for course in courses if course.job is not None and not course.job.done]
+        waited += [job for job in jobs if not job.done]
+        if waited:
+            started = time.perf_counter()
+            self._workers.wait(waited, self._patience if seconds is None else seconds)
+            self.waited_seconds += time.perf_counter() - started
+
+
+def _fill(course: Course, place: int) -> None:
+    """The mask of the next token; `place`: of the course, as it was when this was asked."""
+    with course.lock:
+        if course.place != place:  # a token is being taken already: it was drawn under the mask of a draft
+            return
+        try:
+            assert course.choice.matcher is not None
+            course.choice.matcher.fill_mask(course.row)
+            course.masked = True
+        except Exception as error:
+            course.fault = _fault(error)
+
+
+def _fill_ahead(mask: AheadMask, width: int) -> None:
+    row = np.zeros(width, np.uint32)
+    # A fault is told when the output itself comes to it.
+    with suppress(Exception):
+        assert mask.place.matcher is not None
+        mask.place.matcher.fill_mask(row)
+        mask.row = row
+
+
+def _fault(error: Exception) -> GrammarFault:
+    fault = GrammarFault(f"the grammar's matcher raised {type(error).__name__}: {error}")
+    fault.__cause__ = error
+    return fault
