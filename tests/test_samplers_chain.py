@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling_reference import Row, distribution
 from slipcast.samplers import (
     BadLogitsError,
     BaseProcessor,
@@ -27,18 +26,6 @@ from slipcast.samplers.random import stream, uniform
 V = 77
 
 
-@dataclass(eq=False)
-class Row:
-    params: SamplingParams
-    prompt: list[int] = field(default_factory=list)
-    output: list[int] = field(default_factory=list)
-    request_id: str = "r"
-    index: int = 0
-    stream: int = 1
-    grammar: object = None
-    plugins: dict = field(default_factory=dict)
-
-
 def chain(*extra, sampler=None) -> SamplerChain:
     return SamplerChain([*default_processors(), *extra], sampler or SeededSampler())
 
@@ -52,35 +39,6 @@ def draw(chain, logits, rows, mask=None):
     return outcome
 
 
-def reference(logits, row, allowed=None) -> np.ndarray:
-    """The distribution by definition, float64 [V]."""
-    p, x = row.params, np.array(logits, np.float64)
-    counts = Counter(row.output)
-    for token in {*row.prompt, *row.output} if p.repetition_penalty != 1 else ():
-        x[token] = x[token] / p.repetition_penalty if x[token] > 0 else x[token] * p.repetition_penalty
-    for token, times in counts.items():
-        x[token] -= p.presence_penalty + p.frequency_penalty * times
-    for token, bias in p.bias_pairs:
-        x[token] += bias
-    if allowed is not None:
-        x[~allowed] = -np.inf
-    if p.temperature == 0:
-        return np.eye(len(x))[np.argmax(x)]
-    x = x / p.temperature
-    order = sorted(range(len(x)), key=lambda i: (-x[i], i))
-    if p.top_k:
-        x[order[p.top_k :]] = -np.inf
-    probabilities = np.exp(x - x.max())
-    probabilities /= probabilities.sum()
-    if p.top_p < 1:
-        reached = np.cumsum(probabilities[order])
-        keep = int(np.searchsorted(reached, p.top_p)) + 1
-        probabilities[order[keep:]] = 0
-    if p.min_p:
-        probabilities[probabilities < p.min_p * probabilities.max()] = 0
-    return probabilities / probabilities.sum()
-
-
 OPTIONS = st.fixed_dictionaries({
     "temperature": st.sampled_from([0.0, 0.3, 1.0, 2.5]),
     "top_k": st.sampled_from([0, 1, 3, 40, 500]),
@@ -89,6 +47,16 @@ OPTIONS = st.fixed_dictionaries({
     "repetition_penalty": st.sampled_from([1.0, 1.3, 0.8]),
     "presence_penalty": st.sampled_from([0.0, 1.5, -1.0]),
     "frequency_penalty": st.sampled_from([0.0, 0.7]),
+    "repeat_last_n": st.sampled_from([-1, 0, 3, 50]),
+    "top_n_sigma": st.sampled_from([0.0, -1, 0.7, 2.0]),
+    "typical_p": st.sampled_from([1.0, 0.2, 0.9]),
+    "xtc_probability": st.sampled_from([0.0, 0.5, 1.0]),
+    "xtc_threshold": st.sampled_from([0.02, 0.1, 0.6]),
+    "dry_multiplier": st.sampled_from([0.0, 0.8]),
+    "dry_allowed_length": st.sampled_from([1, 2]),
+    "dry_penalty_last_n": st.sampled_from([-1, 0, 4, 9]),
+    "mirostat": st.sampled_from([0, 2]),
+    "mirostat_tau": st.sampled_from([0.5, 2.0]),
     "logit_bias": st.dictionaries(st.integers(0, V - 1), st.floats(-20, 20, width=16), max_size=4),
 })
 
@@ -99,7 +67,7 @@ def test_the_draw_is_the_inverse_of_the_defined_distribution(options, seed, mask
     rng = np.random.default_rng(seed)
     logits = rng.normal(0, 3, (len(options), V)).astype(np.float32)
     rows = [
-        Row(SamplingParams(**o), rng.integers(0, V, 5).tolist(), rng.integers(0, V, 6).tolist(), stream=int(s))
+        Row(SamplingParams(**o), rng.integers(0, 9, 9).tolist(), rng.integers(0, 9, 9).tolist(), stream=int(s))
         for o, s in zip(options, rng.integers(0, 2**62, len(options)), strict=True)
     ]
     allowed = rng.random((len(options), V)) < 0.3
@@ -108,7 +76,7 @@ def test_the_draw_is_the_inverse_of_the_defined_distribution(options, seed, mask
     outcome = draw(chain(), logits, rows, packed)
     assert not outcome.faults
     for i, row in enumerate(rows):
-        expected = reference(logits[i], row, allowed[i] if masked else None)
+        expected = distribution(logits[i], row, allowed[i] if masked else None)
         at = uniform([row.stream], [len(row.output)])[0]
         cumulative = np.cumsum(expected)
         token = outcome.tokens[i]
@@ -261,7 +229,8 @@ def test_processors_are_ordered_by_phase_then_order():
     names = [processor.name for processor in chain(Plugin("x", "shape"), Plugin("y", "edit")).processors]
     assert names == [
         "theirs", "penalties", "logit_bias", "dry", "grammar_aligned_total",
-        "grammar_aligned", "theirs", "temperature", "top_n_sigma", "top_k", "typical", "top_p", "min_p", "xtc", "mirostat",
+        "grammar_aligned", "theirs", "temperature", "top_n_sigma", "top_k", "typical", "top_p", "min_p", "xtc",
+        "mirostat",
     ]  # fmt: skip
 
 
