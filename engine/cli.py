@@ -117,12 +117,15 @@ def _add_schema(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=Parser)
     check = actions.add_parser("check", help="compile a schema and say what is enforced")
     sample = actions.add_parser("sample", help="print random texts that the schema lets through")
-    for action in (check, sample):
+    to_gbnf = actions.add_parser("to-gbnf", help="print the schema as a grammar for llama.cpp")
+    for action in (check, sample, to_gbnf):
         action.add_argument("file", metavar="FILE", help="JSON Schema; - reads standard input")
+        action.add_argument("--no-formats", action="store_true", help="take `format` as an annotation")
+    to_gbnf.set_defaults(run=_later("cli_schema", "to_gbnf"))
+    for action in (check, sample):
         action.add_argument(
             "--order", choices=("schema", "any"), default="schema", help="key order (default: %(default)s)"
         )
-        action.add_argument("--no-formats", action="store_true", help="take `format` as an annotation")
     check.add_argument("--json", action="store_true", help="print the report as JSON")
     check.set_defaults(run=_later("cli_schema", "check"))
     sample.add_argument("-n", type=int, default=5, metavar="N", help="how many (default: %(default)s)")

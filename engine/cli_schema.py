@@ -1,4 +1,4 @@
-"""`slipcast schema check` and `slipcast schema sample`. Needs no model: a vocabulary of single bytes is enough."""
+"""`slipcast schema check`, `sample` and `to-gbnf`. Needs no model: a vocabulary of single bytes is enough."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict
 
 from ..grammar import CompiledGrammar, GrammarCompiler, Vocabulary
+from ..grammar.bnf.from_schema import from_schema
+from ..grammar.bnf.write import write_gbnf
 from .cli_terminal import read_text
 from .errors import EngineError
 
@@ -37,6 +39,15 @@ def sample(options: argparse.Namespace) -> int:
     grammar = compile_file(options)
     for seed in range(options.seed, options.seed + options.n):
         print(grammar.sample(seed))
+    return 0
+
+
+def to_gbnf(options: argparse.Namespace) -> int:
+    """Print the schema as a GBNF grammar; what that cannot say is told in comments above it."""
+    found = from_schema(read_text(options.file), formats=not options.no_formats)
+    for lost in found.lost:
+        print(f"# not enforced: {lost}")
+    print(write_gbnf(found.grammar), end="")
     return 0
 
 
