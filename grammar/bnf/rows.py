@@ -1,9 +1,10 @@
 """Sets of local states as rows of the tables: where no rule begins or ends, a grammar is a table walk.
 
 A row is a set of (state, place of its context in the frame). Reading a character leads to another set. If rules begin
-or end there (an *event*), the row's value is a label, and the frame says what follows. Where the bytes that go on
-without the event are none of those that can come after it, the event waits for the next byte: the row goes on, and
-accepts with the label, as numbers do.
+or end there (an *event*), the row's value is a label, and the frame says what follows. Where some bytes go on without
+the event and can not come after it, the event waits for the next byte: the row reads those bytes alone, and accepts
+with the label before all others, as numbers do. What can come after an event is known from the whole grammar, so it
+may be more than under a given frame; then the frame is asked where it need not be.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..automaton.codes import (
     FIRST_LABEL,
     HIGH_BYTES,
     NEVER_LOOPS,
+    ROW_MASK,
     VALUE_END,
 )
 from ..automaton.tables import Int32s, Tables
@@ -32,6 +34,7 @@ States = frozenset[tuple[int, int]]
 """(state, place of its context in the frame's tuple)."""
 
 _SPARSE_UP_TO: Final = 12
+_LEADS: Final = list(range(0xC2, 0xF5))
 _WIDE_FROM: Final = 48
 
 
@@ -143,6 +146,12 @@ class Rows:
             bits |= self._analysis.follow[info.final]
         return bits
 
+    def _events_of(self, states: States) -> int:
+        bits = 0
+        for state, _ in states:
+            bits |= self._event_bytes(self._cells.info(state))
+        return bits
+
     def _value(self, states: States) -> int:
         """What a character that leads to these states has for a value in its row."""
         value = self._values.get(states)
@@ -156,11 +165,10 @@ class Rows:
         infos = [self._cells.info(state) for state, _ in states]
         if not any(info.final >= 0 or info.calls or info.schemas for info in infos):
             return self._row(states, False, False)
-        read = after = 0
+        read = 0
         for info in infos:
             read |= self._read_bytes(info)
-            after |= self._event_bytes(info)
-        if read and not read & after:
+        if read & ~self._events_of(states):
             return self._row(states, False, True)
         return -(self.label(states) + 1)
 
@@ -178,6 +186,8 @@ class Rows:
         self._fill(values, blocks)
         if tokens:
             values[TOKEN_BYTE] = self._token_rows(tokens)
+        if self._content[row][2]:
+            values[_listed(self._events_of(states))] = 0
         used = values.nonzero()[0]
         if len(used) <= _SPARSE_UP_TO:
             self._tables.set_sparse(row, 0, zip(used.tolist(), values[used].tolist(), strict=True))
@@ -222,10 +232,11 @@ class Rows:
         if own is None:
             return
         classes = 0
-        for byte in range(128):
-            if own.ascii >> byte & 1 and BYTE_CLASSES[byte] != NEVER_LOOPS:
+        looping = (values[:128] & ROW_MASK == row) & (values[:128] > 0)
+        for byte in np.flatnonzero(looping).tolist():
+            if BYTE_CLASSES[byte] != NEVER_LOOPS:
                 classes |= 1 << BYTE_CLASSES[byte]
-        everything = own.wide == ALL.wide
+        everything = own.wide == ALL.wide and bool(values[_LEADS].all())
         if everything:
             classes |= 1 << HIGH_BYTES
         if not classes:
@@ -242,7 +253,7 @@ class Rows:
                 seen.add(inner)
                 tables.loops[inner] = tables.loops[row]
                 waiting += np.unique(tables.rows[inner][0x80:0xC0]).tolist()
-        if own.ascii.bit_count() >= _WIDE_FROM:
+        if looping.sum() >= _WIDE_FROM:
             tables.wide[row] = row
 
     def _token_rows(self, tokens: list[tuple[frozenset[int], bool, tuple[int, int]]]) -> int:
@@ -313,3 +324,7 @@ def _split(edges: dict[CharSet, set[tuple[int, int]]]) -> list[tuple[CharSet, St
 
 def _codes(bits: int) -> list[int]:
     return [code for code in range(128) if bits >> code & 1]
+
+
+def _listed(bits: int) -> list[int]:
+    return [byte for byte in range(256) if bits >> byte & 1]
