@@ -195,7 +195,10 @@ class Loop:
         left = [drawing for drawing in drawings if not drawing.choice.done]
         while left:
             self._draw(left, logits, masks)
-            left = [each for each in left if each.goes_on and not self._matching.is_taking(each.choice)]
+            for drawing in left:
+                # A matcher that takes long: its token comes in a later step, or while others are drawn in this one.
+                drawing.over = self._matching.is_taking(drawing.choice) or not drawing.goes_on
+            left = [drawing for drawing in left if not drawing.over]
             for drawing in left:
                 self._scheduler.settle(drawing)
 

@@ -71,10 +71,10 @@ class Drawing:
 
     `logits` and `mask`: its first row of the step's logits and masks; `ahead`: the row of masks for its draft's first
     place. Of logits and of these, the rows along the draft follow. `told`: how many of the draft's tokens the scheduler
-    knows to be right.
+    knows to be right. `over`: nothing more is drawn in this step, whatever the output becomes in it.
     """
 
-    __slots__ = ("_start", "ahead", "choice", "draft", "logits", "mask", "told")
+    __slots__ = ("_start", "ahead", "choice", "draft", "logits", "mask", "over", "told")
 
     def __init__(self, choice: Choice, draft: Draft | None, *, logits: int, mask: int, ahead: int) -> None:
         self.choice = choice
@@ -83,6 +83,7 @@ class Drawing:
         self.mask = mask
         self.ahead = ahead
         self.told = 0
+        self.over = False
         self._start = len(choice.output)
 
     @property
@@ -116,6 +117,6 @@ class Drawing:
     @property
     def goes_on(self) -> bool:
         """Whether the model has said what follows the output as it is now."""
-        if self.choice.done or self.draft is None or not 0 < self.drawn <= len(self.draft.tokens):
+        if self.over or self.choice.done or self.draft is None or not 0 < self.drawn <= len(self.draft.tokens):
             return False
         return self.agreed == self.drawn and self.draft.places[self.drawn - 1].sound
