@@ -1,17 +1,21 @@
 """Tokenizers from a model file's metadata, for the `tokenizers` library.
 
 GGUF names two kinds: "gpt2", byte-level BPE with ranked merges and a pre-tokenizer chosen by `tokenizer.ggml.pre`, and
-"llama", SentencePiece's BPE, where a pair merges into a piece if the vocabulary has it, best score first.
+"llama", SentencePiece's BPE, where a pair merges into a piece if the vocabulary has it, best score first. Hugging Face
+folders, and files made from them, have the whole of it as a `tokenizer.json`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+from ..grammar import GrammarError
+from ..grammar.tokens.reading import read_tokens
 from .errors import TokenizerError
 
 if TYPE_CHECKING:
@@ -31,10 +35,17 @@ _LLAMA3 = (
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 _QWEN2 = _LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+_LOWER, _UPPER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]", r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+_CASED = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+ENDING|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*ENDING|NUMBER"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_GPT4O = _CASED.replace("ENDING", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?").replace("NUMBER", r"\p{N}{1,3}")
+_TEKKEN = _CASED.replace("ENDING", "").replace("NUMBER", r"\p{N}")
 _PATTERNS: Final[Mapping[str, str]] = {
     "default": _GPT2, "gpt-2": _GPT2, "gpt2": _GPT2, "phi-2": _GPT2, "mpt": _GPT2, "olmo": _GPT2, "jais": _GPT2,
     "llama-bpe": _LLAMA3, "llama3": _LLAMA3, "llama-v3": _LLAMA3, "dbrx": _LLAMA3, "smaug-bpe": _LLAMA3,
-    "qwen2": _QWEN2, "stablelm2": _QWEN2,
+    "qwen2": _QWEN2, "stablelm2": _QWEN2, "gpt-4o": _GPT4O, "tekken": _TEKKEN,
 }  # fmt: skip
 # The bytes that occur in UTF-8 (RFC 3629, section 4).
 _UTF8_BYTES: Final = (*range(0xC0), *range(0xC2, 0xF5))
@@ -140,6 +151,8 @@ class TextTokenizer:
 
 def build_tokenizer(spec: TokenizerSpec) -> TextTokenizer:
     """Raises TokenizerError for an unknown kind or pre-tokenizer, or a vocabulary that contradicts itself."""
+    if spec.json is not None:
+        return _from_json(spec, spec.json)
     if len(spec.token_types) not in (0, len(spec.tokens)):
         raise TokenizerError(f"the model file has {len(spec.tokens)} tokens and {len(spec.token_types)} token types")
     types = spec.token_types or (1,) * len(spec.tokens)
@@ -171,13 +184,41 @@ def build_tokenizer(spec: TokenizerSpec) -> TextTokenizer:
     )
 
 
+def _from_json(spec: TokenizerSpec, text: str) -> TextTokenizer:
+    """A tokenizer.json is all there is to know, but for what added tokens that are not special spell: themselves."""
+    try:
+        tokenizer = Tokenizer.from_str(text)
+        description = json.loads(text)
+        token_bytes = read_tokens(description)
+    except GrammarError as error:
+        raise TokenizerError(str(error), remedy="use a model with byte-level or SentencePiece BPE") from error
+    except Exception as error:  # the library's errors are plain exceptions
+        raise TokenizerError(f"the model's tokenizer.json cannot be used: {error}") from error
+    byte_level = tokenizer.decoder is not None and "ByteLevel" in json.dumps(description.get("decoder"))
+    types = [1] * len(token_bytes)
+    for added in description.get("added_tokens") or ():
+        id_, content = int(added["id"]), str(added["content"])
+        types[id_] = _CONTROL if added.get("special") else _USER
+        if not added.get("special"):
+            token_bytes[id_] = (content if byte_level else content.replace(_SPACE, " ")).encode()
+    return TextTokenizer(
+        tokenizer,
+        token_bytes,
+        bos_id=spec.bos_id,
+        eos_ids=_ends(spec, types),
+        add_bos=spec.add_bos,
+        chat_template=spec.chat_template,
+        byte_level=byte_level,
+    )
+
+
 def _ends(spec: TokenizerSpec, types: Sequence[int]) -> tuple[int, ...]:
-    declared = [] if spec.eos_id is None else [spec.eos_id]
+    declared = [*([] if spec.eos_id is None else [spec.eos_id]), *spec.end_ids]
     if any(not 0 <= id_ < len(spec.tokens) for id_ in declared):
-        raise TokenizerError(f"the model file's end token is {spec.eos_id}, beyond its {len(spec.tokens)} tokens")
+        raise TokenizerError(f"the model file's end tokens are {declared}, of {len(spec.tokens)} tokens")
     custom = [
         id_
-        for id_, (text, kind) in enumerate(zip(spec.tokens, types, strict=True))
+        for id_, (text, kind) in enumerate(zip(spec.tokens, types, strict=False))
         if kind == _CONTROL and text in _END_NAMES
     ]
     return tuple(dict.fromkeys(declared + custom))
@@ -287,12 +328,13 @@ def _merges_by_score(spec: TokenizerSpec, types: Sequence[int], ids: Mapping[str
     everywhere.
     """
     merges: list[tuple[float, int, int, tuple[str, str]]] = []
+    known = ids.get
     for id_, (text, kind, score) in enumerate(zip(spec.tokens, types, spec.scores, strict=True)):
         if kind not in (1, _USER) or ids[text] != id_:
             continue
         for cut in range(1, len(text)):
-            left, right = ids.get(text[:cut]), ids.get(text[cut:])
-            if left is not None and right is not None:
+            left = known(text[:cut])
+            if left is not None and (right := known(text[cut:])) is not None:
                 merges.append((-score, left, right, (text[:cut], text[cut:])))
     merges.sort(key=lambda entry: entry[:3])
     return [pair for *_, pair in merges]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slipcast.engine.errors import TokenizerError
 from slipcast.engine.runtime.config import TokenizerSpec
-from slipcast.engine.tokenizer import build_tokenizer
+from slipcast.engine.tokenizer import TextTokenizer, build_tokenizer
 
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 
@@ -140,3 +140,55 @@ def test_refusals(wrong, said):
     with pytest.raises(TokenizerError, match=said) as caught:
         build_tokenizer(wrong)
     assert "\n" not in str(caught.value)
+
+
+def as_json(built: TextTokenizer, stored: TokenizerSpec, **more) -> TokenizerSpec:
+    """What a Hugging Face folder with the same tokenizer would give."""
+    return dataclasses.replace(
+        stored, model="huggingface", token_types=(), scores=(), merges=(), json=built.tokenizer.to_str(), **more
+    )
+
+
+@pytest.mark.parametrize("kind", ["byte-level", "sentencepiece"])
+def test_a_tokenizer_json_gives_what_the_metadata_gives(kind):
+    stored = byte_level() if kind == "byte-level" else sentencepiece()
+    built = build_tokenizer(stored)
+    again = build_tokenizer(as_json(built, stored))
+    for text in ("the the é 12", "<tool>the<|im_end|>", "a  b\n\nabc", "\U0001f642 x", " lead"):
+        for special in (True, False):
+            assert again.encode(text, special=special) == built.encode(text, special=special)
+    same = [i for i in range(built.size) if again.token_bytes[i] != built.token_bytes[i]]
+    assert all(stored.token_types[i] in (UNKNOWN, UNUSED) for i in same)
+    assert again.eos_ids == built.eos_ids and again.bos_id == built.bos_id
+    assert again.byte_level == built.byte_level
+
+
+def test_every_declared_end_ends():
+    stored = byte_level()
+    built = build_tokenizer(as_json(build_tokenizer(stored), stored, end_ids=(1, 5)))
+    assert set(built.eos_ids) == {0, 1, 5}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1", '{"model": {"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "a"}}']
+)
+def test_a_tokenizer_json_that_is_of_no_use(text):
+    with pytest.raises(TokenizerError) as caught:
+        build_tokenizer(dataclasses.replace(byte_level(), json=text))
+    assert "\n" not in str(caught.value)
+
+
+def test_patterns_of_newer_vocabularies():
+    """Capitals begin a part, and a slash ends a run of symbols."""
+    grouped = {
+        pre: [
+            text
+            for text, _ in build_tokenizer(byte_level(pre=pre)).tokenizer.pre_tokenizer.pre_tokenize_str(
+                "HelloWorld it's 1234 x=/\n"
+            )
+        ]
+        for pre in ("gpt-4o", "tekken", "qwen2")
+    }
+    assert grouped["gpt-4o"] == ["Hello", "World", "Ġit's", "Ġ", "123", "4", "Ġx", "=/Ċ"]
+    assert grouped["tekken"] == ["Hello", "World", "Ġit", "'s", "Ġ", "1", "2", "3", "4", "Ġx", "=/Ċ"]
+    assert grouped["qwen2"][:3] == ["HelloWorld", "Ġit", "'s"]
