@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slipcast.grammar.automaton.answers import DEPENDS, Depends
 from slipcast.grammar.automaton.codes import (
     BIG,
     BYTE_CLASSES,
@@ -21,7 +22,7 @@ from slipcast.grammar.automaton.codes import (
     UNKNOWN,
 )
 from slipcast.grammar.automaton.keyreach import KeyReach
-from slipcast.grammar.automaton.tables import DENSE_ROWS, DEPENDS, Depends, Tables
+from slipcast.grammar.automaton.tables import DENSE_ROWS, Tables
 
 
 class Scripted:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from slipcast.grammar import GrammarCompiler
+from slipcast.grammar.automaton.answers import Depends
 from slipcast.grammar.automaton.codes import FIRST_LABEL
 from slipcast.grammar.automaton.stepper import Configuration, run
-from slipcast.grammar.automaton.tables import Depends, Tables
+from slipcast.grammar.automaton.tables import Tables
 from slipcast.grammar.errors import MatcherError
 from slipcast.grammar.tokens import Matcher, TokenLevel, Vocabulary, states
 from tokens_machines import Machine, bits, real_tokenizer

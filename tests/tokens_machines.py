@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slipcast.grammar.automaton.answers import DEPENDS, Answer, Close, Depends, Exact, Open
 from slipcast.grammar.automaton.codes import (
     BIG,
     CHECK_LOW,
@@ -25,7 +26,7 @@ from slipcast.grammar.automaton.codes import (
     byte_class,
 )
 from slipcast.grammar.automaton.stepper import Configuration, reaches
-from slipcast.grammar.automaton.tables import DEPENDS, Depends, Tables
+from slipcast.grammar.automaton.tables import Tables
 from slipcast.grammar.tokens import Vocabulary
 
 
@@ -47,14 +48,15 @@ class RandomHandler:
     def __init__(self, arena: RandomArena) -> None:
         self.arena = arena
 
-    def fill(self, frame: int, label: int) -> tuple[int, int] | Depends | None:
+    def fill(self, frame: int, label: int) -> Answer:
         return self.arena.answer(frame, label)
 
-    def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> tuple[int, int] | None:
+    def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> Exact:
+        assert len(texts) == self.arena.tables.scopes[frame]
         answer = self.arena.answer(frame, label)
         if isinstance(answer, Depends):
             chance = random.Random(repr((label, self.arena.tables.frame_key(frame), texts)))
-            return None if chance.random() < 0.5 else self.arena.target(chance)
+            return None if chance.random() < 0.5 else self.arena.move(frame, chance)
         return answer
 
 
@@ -222,14 +224,24 @@ class RandomArena:
             scopes=chance.choice([0, 0, 0, 1, 2]),
         )
 
-    def answer(self, frame: int, label: int) -> tuple[int, int] | Depends | None:
+    def answer(self, frame: int, label: int) -> Answer:
         chance = random.Random(repr((self.seed, self.tables.frame_key(frame), label)))
         kind = chance.random()
         if kind < 0.15:
             return None
         if kind < 0.35 and self.tables.scopes[frame]:
             return DEPENDS
-        return self.target(chance)
+        return self.move(frame, chance)
+
+    def move(self, frame: int, chance: random.Random) -> Exact:
+        """Onwards, or into something for which another frame waits, or out of it."""
+        kind = chance.random()
+        if kind < 0.25:
+            return Close(chance.randrange(self.labels) + FIRST_LABEL)
+        row, following = self.target(chance)
+        if kind < 0.6 and following != self.tables.end_frame:
+            return Open(row, following, self.frame(random.Random(f"back {frame}").randrange(12)))
+        return row, following
 
     def machine(self) -> Machine:
         row, frame = self.target(self.random)

@@ -6,10 +6,10 @@ from collections.abc import Hashable
 
 from ..algebra import ArrayProgress, ArrayView, Goal, bits
 from ..schema.values import Canonical, canonical, parse_json
+from .answers import DEPENDS, Answer
 from .codes import ARRAY_CLOSE, ITEM_NEXT
-from .frames import Builder, FrameHandler, Position, Step, Texts
-from .tables import DEPENDS
-from .values import Containers, ValueHandler, value_frame
+from .frames import Builder, FrameHandler, Position, Texts
+from .values import value_frame
 
 Alternative = tuple[ArrayView, ArrayProgress, int]  # view, its progress, tags
 Groups = tuple[tuple[Alternative, ...], ...]
@@ -17,77 +17,69 @@ Seen = tuple[Canonical, ...] | None  # items so far, where they matter; None: th
 
 
 class ArrayHandler(FrameHandler):
-    """Some alternatives of an array after an item. `value` is the value that the array is."""
+    """Some alternatives of an array after an item. `depth`: levels of indentation of an item (pretty mode only)."""
 
-    __slots__ = ("_containers", "alternatives", "builder", "seen", "value")
+    __slots__ = ("_frame", "_values", "alternatives", "builder", "closing_tags", "depth", "number", "seen")
 
     def __init__(
-        self, alternatives: tuple[Alternative, ...], value: ValueHandler, seen: Seen, containers: Containers
+        self, builder: Builder, number: int, alternatives: tuple[Alternative, ...], seen: Seen, depth: int
     ) -> None:
-        self.builder: Builder = value.builder
+        self.builder = builder
+        self.number = number
         self.alternatives = alternatives
-        self.value = value
         self.seen = seen
-        self._containers = containers
+        self.depth = depth
+        self.closing_tags = 0  # the alternatives that may end here
+        for view, progress, own in alternatives:
+            if view.closable(progress):
+                self.closing_tags |= own
+        self._values: tuple[Position, _AfterItem] | bool | None = False  # False: not looked for yet
+        self._frame: tuple[int, int] | None = None
 
-    @classmethod
-    def open(cls, value: ValueHandler, containers: Containers) -> Step:
-        """The frame after `[`: the first item or `]`."""
-        alternatives = tuple((view, view.start, tags) for view, tags in value.position.arrays)
+    @staticmethod
+    def open(builder: Builder, position: Position, depth: int) -> tuple[int, int] | None:
+        """(row, frame) after `[`: the first item or `]`."""
+        alternatives = tuple([(view, view.start, tags) for view, tags in position.arrays])
         if not alternatives:
             return None
-        handler = cls(alternatives, value, (), containers)
-        item = handler.item(first=True)
-        return item if item is not None else handler.frame()
+        handler = _handler(builder, alternatives, (), depth)
+        return handler.item(first=True) or handler.frame()
 
-    def closing_tags(self) -> int:
-        """The alternatives that may end here."""
-        tags = 0
-        for view, progress, own in self.alternatives:
-            if view.closable(progress):
-                tags |= own
-        return tags
-
-    def close(self, texts: Texts | None) -> Step:
+    def close(self) -> Answer:
         """`]` came."""
-        return self.value.end(self.closing_tags(), texts)
+        return self.builder.close(self.closing_tags)
 
     def frame(self) -> tuple[int, int]:
         """(row, frame) after an item: a comma, `]`, or either."""
-        builder = self.builder
-        may_close = bool(self.closing_tags())
-        may_continue = self._values()[0] is not None
-        depth = self.value.after.depth + 1 if builder.options.pretty else 0
-        row = builder.lexemes.after_item(may_continue, may_close, depth)
-        key: Hashable = (builder.number, "array", self._identity(), self.value.frame, self.seen)
-        frame = builder.tables.frame(key, self, labels=ITEM_NEXT + 1, scopes=self.value.after.scopes)
-        return row, frame
+        if self._frame is None:
+            may_continue = self.values() is not None
+            row = self.builder.lexemes.after_item(may_continue, bool(self.closing_tags), self.depth)
+            key: Hashable = (self.builder.number, "array", self.number)
+            self._frame = row, self.builder.tables.frame(key, self, labels=ITEM_NEXT + 1)
+        return self._frame
 
     def item(self, *, first: bool) -> tuple[int, int] | None:
         """(row, frame) of the next item; None if none may come."""
-        position, groups = self._values()
-        if position is None:
+        values = self.values()
+        if values is None:
             return None
-        after = _AfterItem(self, position, groups)
-        closable = first and bool(self.closing_tags())
-        return value_frame(self.builder, position, after, self._containers, first_item=first, closable=closable)
+        position, after = values
+        return value_frame(
+            self.builder, position, after, first_item=first, closable=first and bool(self.closing_tags)
+        )
 
     def cost(self) -> int:
         """About how many bytes finish the array from here."""
         costs = self.builder.costs
         return min(costs.array(view, progress, self.seen or ()) for view, progress, _ in self.alternatives)
 
-    def _values(self) -> tuple[Position | None, Groups]:
-        """The values that the next item may have, and the alternatives that each leads to."""
-        if self.seen:
-            return self._find_values()
-        key = self._identity()
-        known = self.builder.items.get(key)
-        if known is None:
-            known = self.builder.items[key] = self._find_values()
-        return known
+    def values(self) -> tuple[Position, _AfterItem] | None:
+        """The values that the next item may have, and what follows them; None if none may come."""
+        if isinstance(self._values, bool):
+            self._values = self._find_values()
+        return self._values
 
-    def _find_values(self) -> tuple[Position | None, Groups]:
+    def _find_values(self) -> tuple[Position, _AfterItem] | None:
         parts: dict[Goal, int] = {}
         groups: list[list[Alternative]] = []
         for view, progress, tags in self.alternatives:
@@ -96,35 +88,41 @@ class ArrayHandler(FrameHandler):
                     parts[goal] = 1 << len(groups)
                     groups.append([])
                 groups[parts[goal].bit_length() - 1].append((view, following, tags))
-        position = self.builder.position(parts) if parts else None
-        return position, tuple(tuple(group) for group in groups)
+        if not parts:
+            return None
+        position = self.builder.position(parts)
+        return position, _AfterItem(self, position, tuple([tuple(group) for group in groups]))
 
-    def _identity(self) -> Hashable:
-        return tuple((id(view), progress, tags) for view, progress, tags in self.alternatives)
-
-    def step(self, label: int, texts: Texts | None) -> Step:
+    def step(self, label: int, texts: Texts | None) -> Answer:
         if label == ITEM_NEXT:
             return self.item(first=False)
         if label == ARRAY_CLOSE:
-            return self.close(texts)
+            return self.close()
         return None
+
+
+def _handler(builder: Builder, alternatives: tuple[Alternative, ...], seen: Seen, depth: int) -> ArrayHandler:
+    """The handler of these alternatives; equal ones are one."""
+    key = (tuple([(id(view), progress, tags) for view, progress, tags in alternatives]), seen, depth)
+    found: ArrayHandler | None = builder.arrays.get(key)
+    if found is None:
+        found = builder.arrays[key] = ArrayHandler(builder, len(builder.arrays), alternatives, seen, depth)
+    return found
 
 
 class _AfterItem:
     """After an item its array goes on, with the alternatives that accepted the item."""
 
-    __slots__ = ("_array", "_groups", "_loose", "_records", "depth", "key", "scopes")
+    __slots__ = ("_array", "_ends", "_groups", "_loose", "depth", "key", "scopes")
 
     def __init__(self, array: ArrayHandler, position: Position, groups: Groups) -> None:
         self._array = array
         self._groups = groups
-        self._records = any(view.records for view, _, _ in array.alternatives)
-        self._loose = self._records and _loose(array.builder, position)
-        around = array.value.after
-        self.scopes = around.scopes + self._records
-        self.depth = around.depth + 1
-        identity = tuple(tuple((id(view), progress, own) for view, progress, own in group) for group in groups)
-        self.key: Hashable = ("item", array._identity(), identity, array.value.frame, array.seen)
+        self._ends: dict[int, ArrayHandler] = {}  # where items need not be remembered: what follows, by tags
+        self.scopes = int(any(view.records for view, _, _ in array.alternatives))
+        self._loose = bool(self.scopes) and _loose(array.builder, position)
+        self.depth = array.depth
+        self.key: Hashable = ("item", array.number)
 
     def cost(self, tags: int) -> int:
         """About how many bytes finish the array after the item was accepted by `tags`."""
@@ -132,21 +130,31 @@ class _AfterItem:
         seen = self._array.seen or ()
         return min(costs.array(view, after, seen) for group in bits(tags) for view, after, _ in self._groups[group])
 
-    def end(self, tags: int, texts: Texts | None) -> Step:
+    def end(self, tags: int, texts: Texts | None) -> Answer:
         array = self._array
-        seen = array.seen
-        if self._records:
-            if texts is not None:
-                seen = (*(seen or ()), _item_of(texts[self.scopes - 1]))
-            elif self._loose and seen is not None:
-                seen = None
-            else:
-                return DEPENDS
+        if not self.scopes:
+            known = self._ends.get(tags)
+            if known is None:
+                known = self._ends[tags] = _handler(array.builder, self._merged(tags), (), array.depth)
+            return known.frame()
+        if texts is not None:
+            seen: Seen = (*(array.seen or ()), _item_of(texts[-1]))
+        elif self._loose and array.seen is not None:
+            seen = None
+        else:
+            return DEPENDS
+        return _handler(array.builder, self._merged(tags), seen, array.depth).frame()
+
+    def close(self, texts: Texts | None) -> Answer:
+        """`]` came instead of the first item."""
+        return self._array.close()
+
+    def _merged(self, tags: int) -> tuple[Alternative, ...]:
         merged: dict[tuple[ArrayView, ArrayProgress], int] = {}
         for group in bits(tags):
             for view, progress, own in self._groups[group]:
                 merged[view, progress] = merged.get((view, progress), 0) | own
-        alternatives = tuple(
+        return tuple(
             (view, progress, own)
             for (view, progress), own in merged.items()
             if not any(
@@ -154,11 +162,6 @@ class _AfterItem:
                 for (same, other), theirs in merged.items()
             )
         )
-        return ArrayHandler(alternatives, array.value, seen, array._containers).frame()
-
-    def close(self, texts: Texts | None) -> Step:
-        """`]` came instead of the first item."""
-        return self._array.close(texts)
 
 
 def _loose(builder: Builder, position: Position) -> bool:

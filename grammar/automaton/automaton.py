@@ -10,12 +10,12 @@ from ..algebra import Algebra
 from ..schema.expr import Schema
 from .arrays import ArrayHandler
 from .completion import Completer
-from .frames import Builder, FrameOptions, spelled
+from .frames import Builder, Containers, FrameOptions, spelled
 from .lexemes import Lexemes
 from .objects import ObjectHandler
 from .stepper import Configuration, ends, run
 from .tables import Tables
-from .values import Containers, End, value_frame
+from .values import End, value_frame
 
 _NUMBERS: Final = count(1)  # builders are told apart by number in frame keys: an id would be used again
 
@@ -32,12 +32,12 @@ class JsonAutomaton:
         # What may take long needs no lock: other threads go on matching, and so do compilations of other schemas.
         algebra = Algebra(schema, lambda spec: spelled(spec, options))
         algebra.require_satisfiable()
-        self.builder = Builder(next(_NUMBERS), tables, lexemes, algebra, options)
+        containers = Containers(ObjectHandler.open, ArrayHandler.open)
+        self.builder = Builder(next(_NUMBERS), tables, lexemes, algebra, options, containers)
         position = self.builder.position({algebra.root: 1})
         self.builder.prepare(position)
         with tables.lock:
-            containers = Containers(ObjectHandler, ArrayHandler)
-            row, frame = value_frame(self.builder, position, End(self.builder), containers)
+            row, frame = value_frame(self.builder, position, End(self.builder))
             self.start = Configuration(row, frame)
             self._completer.require_short(self.start)
 

@@ -48,6 +48,8 @@ UNKNOWN: Final = 0
 REQUESTED: Final = -2
 DEAD: Final = -3
 TEXT_DEPENDENT: Final = -4
+CLOSED: Final = -5
+"""The top frame of the stack goes on, with the label that stands in `next_frame`."""
 
 # `form[q, 0]`: how a row is stored; above zero it is sparse, and the number is its base row plus one.
 DENSE: Final = 0

@@ -58,7 +58,7 @@ class Completer:
                     break
                 if label < 0:
                     continue
-                after = follow(tables, before.frame, label, before.texts)
+                after = follow(tables, before.frame, label, before.texts, before.stack)
                 if after is None:
                     continue
                 with self._turn(before.frame):
@@ -207,7 +207,7 @@ def _cost(tables: Tables, frame: int, label: int) -> int:
     if isinstance(handler, ObjectHandler):
         if label == OBJECT_CLOSE:
             return 0
-        symbol = handler.builder.symbol_of(handler.shape, handler.face.lexeme, label)
+        symbol = handler.builder.symbol_of(handler.shape, handler.lexeme, label)
         if symbol is None:
             return FAR
         costs = handler.builder.costs

@@ -1,20 +1,22 @@
 """What all frames share: the builder of one grammar's frames, and what comes after a value.
 
 A *frame* is a handler interned in the tables. It holds the alternatives of the schema that are still alive and how far
-each has come, and the frame around it: together the hash-consed stack. Handlers answer one question: a lexeme ended
-with this label, what is next? They are asked once per situation; the tables remember.
+each has come in one container. What is around the container waits on the stack (see `Stacks`), so that a situation is
+the same frame wherever it comes up. Handlers answer one question: a lexeme ended with this label, what is next? They
+are asked once per situation; the tables remember.
 
     ValueHandler     a value is being read (its scalars end here; `{` and `[` open a container inside)
     ObjectHandler    between the properties of an object, up to a key's colon
     ArrayHandler     between the items of an array
+    BackHandler      on the stack: a container is being read, and what follows it is known
 
-`texts` are the recorded texts (see `Tables`), None where only a mask is asked for.
+`texts` are the texts that the frame records, None where only a mask is asked for.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -31,10 +33,11 @@ from ..algebra import (
     alphabet,
 )
 from ..regular import numbers
+from .answers import Answer, Close, Depends, Exact
 from .codes import FIRST_LABEL
 from .lexemes import Lexemes
 from .specs import KeyLexeme, KeySpec, ValueSpec, ValueStart
-from .tables import Depends, Tables
+from .tables import Tables
 from .turns import Turn
 
 if TYPE_CHECKING:
@@ -44,7 +47,6 @@ Order = Literal["schema", "any"]
 _EASY = 10**9
 _EASY_DIGITS = 40
 Texts = tuple[bytes, ...]
-Step = tuple[int, int] | Depends | None
 Alternative = tuple[int, Progress, int]  # of an object: view, its progress, tags
 Groups = tuple[tuple[Alternative, ...], ...]
 Used = tuple[str, ...] | None  # undeclared keys of an object; None: one of them is not known (masks only)
@@ -97,24 +99,48 @@ class Position:
         return self._arrays
 
 
-class Face(NamedTuple):
-    """What some alternatives of an object look like from outside: the same under any parent, so it is made once."""
+class Stage:
+    """Alternatives of an object, each as far as it has come, with all that they lead to.
 
-    lexeme: KeyLexeme
-    first: int
-    next: int
-    allow: int
-    closing_tags: int
+    symbols       what may come next, as bits
+    closing_tags  the alternatives that may end here
+    steps         by symbol: the values that may follow the key, and what each value that is accepted leads to
+    frames        by used keys and depth: the row after `{`, the row after a value, the frame
+    """
+
+    __slots__ = ("alternatives", "closing_tags", "frames", "number", "steps", "symbols")
+
+    def __init__(self, number: int, alternatives: tuple[Alternative, ...], symbols: int, closing_tags: int) -> None:
+        self.number = number
+        self.alternatives = alternatives
+        self.symbols = symbols
+        self.closing_tags = closing_tags
+        self.steps: dict[int, tuple[Position | None, Outcome]] = {}
+        self.frames: dict[tuple[Used, int], tuple[int, int, int]] = {}
+
+
+class Outcome:
+    """What the values after a key lead to: a group of alternatives for each tag of the value's position.
+
+    stages  by tags of the accepted value; afters: by used keys and depth, what follows the value
+    """
+
+    __slots__ = ("afters", "groups", "number", "stages")
+
+    def __init__(self, number: int, groups: Groups) -> None:
+        self.number = number
+        self.groups = groups
+        self.stages: dict[int, Stage] = {}
+        self.afters: dict[tuple[Used, int], After] = {}
 
 
 class Shape:
     """The clauses that one object may satisfy, over one alphabet and one key lexeme.
 
-    What its alternatives lead to does not depend on what is around the object, and is kept here: `faces`, `steps`,
-    `merges`. `records`: 1 if keys that no clause names may come, which must be remembered.
+    `records`: 1 if keys that no clause names may come, which must be remembered.
     """
 
-    __slots__ = ("alphabet", "faces", "merges", "number", "records", "start", "steps", "views")
+    __slots__ = ("_outcomes", "alphabet", "number", "records", "stages", "start", "views")
 
     def __init__(
         self, number: int, symbols: Alphabet, views: tuple[ObjectView, ...], start: tuple[tuple[int, int], ...]
@@ -124,9 +150,15 @@ class Shape:
         self.views = views
         self.start = start  # (view, tags)
         self.records = int(any(views[i].possible & symbols.class_mask for i, _ in start))
-        self.faces: dict[tuple[tuple[Alternative, ...], Used, int], Face] = {}
-        self.steps: dict[tuple[tuple[Alternative, ...], int], tuple[Position | None, Groups]] = {}
-        self.merges: dict[tuple[Groups, int], tuple[Alternative, ...]] = {}
+        self.stages: dict[tuple[Alternative, ...], Stage] = {}
+        self._outcomes: dict[Groups, Outcome] = {}
+
+    def outcome(self, groups: Groups) -> Outcome:
+        """The outcome with these groups; equal ones are one."""
+        found = self._outcomes.get(groups)
+        if found is None:
+            found = self._outcomes[groups] = Outcome(len(self._outcomes), groups)
+        return found
 
 
 class FrameHandler(ABC):
@@ -136,12 +168,12 @@ class FrameHandler(ABC):
 
     builder: Builder
 
-    def fill(self, frame: int, label: int) -> Step:
+    def fill(self, frame: int, label: int) -> Answer:
         with self.builder.turn:
             self.renew()
             return self.step(label, None)
 
-    def resolve(self, frame: int, label: int, texts: Texts) -> tuple[int, int] | None:
+    def resolve(self, frame: int, label: int, texts: Texts) -> Exact:
         with self.builder.turn:
             self.renew()
             answer = self.step(label, texts)
@@ -153,32 +185,51 @@ class FrameHandler(ABC):
         self.builder.algebra.goals.effort.renew()
 
     @abstractmethod
-    def step(self, label: int, texts: Texts | None) -> Step:
-        """(row, frame) after a lexeme that ended with `label`; `texts` are None where only a mask is asked for."""
+    def step(self, label: int, texts: Texts | None) -> Answer:
+        """What is next after a lexeme that ended with `label`; `texts` are None where only a mask is asked for."""
 
 
 class After(Protocol):
-    """What follows the value of a frame; `key` says it all, so that equal frames are one."""
+    """What follows a value in the container around it; `key` says it all, so that equal frames are one.
+
+    scopes  how many texts are recorded while the value is read; depth: levels of indentation of the value
+    """
 
     key: Hashable
     scopes: int
     depth: int
 
-    def end(self, tags: int, texts: Texts | None) -> Step:
+    def end(self, tags: int, texts: Texts | None) -> Answer:
         """The value ended, accepted by the alternatives in `tags`."""
 
-    def close(self, texts: Texts | None) -> Step:
+    def close(self, texts: Texts | None) -> Answer:
         """`]` came where the first item of an array might have come."""
 
     def cost(self, tags: int) -> int:
         """About how many bytes the container around needs to end, after a value accepted by `tags`."""
 
 
+class Containers(NamedTuple):
+    """(row, frame) after `{` and `[` in a value of a position; None if no such container may come."""
+
+    open_object: Callable[[Builder, Position, int], tuple[int, int] | None]
+    open_array: Callable[[Builder, Position, int], tuple[int, int] | None]
+
+
 class Builder:
     """The parts that the frames of one grammar share, and the caches by which equal things are one."""
 
-    def __init__(self, number: int, tables: Tables, lexemes: Lexemes, algebra: Algebra, options: FrameOptions) -> None:
+    def __init__(
+        self,
+        number: int,
+        tables: Tables,
+        lexemes: Lexemes,
+        algebra: Algebra,
+        options: FrameOptions,
+        containers: Containers,
+    ) -> None:
         self.number = number
+        self.containers = containers
         self.tables = tables
         self.lexemes = lexemes
         self.algebra = algebra
@@ -190,7 +241,9 @@ class Builder:
         self._array_views: dict[object, ArrayView] = {}
         self._object_views: dict[ObjectClause, ObjectView] = {}
         self._numbers: dict[NumberSpec, Dfa] = {}
-        self.items: dict[Hashable, Any] = {}  # what follows in arrays, by alternatives (see `arrays`)
+        self.arrays: dict[Hashable, Any] = {}  # handlers, see `arrays`
+        self.closed: list[int] = []  # the tags that a label of `BackHandler` stands for
+        self._closes: dict[int, Close] = {}
         self.costs = Costs(algebra, self)
         self._keys: dict[tuple[int, int, tuple[str, ...]], KeyLexeme] = {}
         self._label_masks: dict[tuple[int, int], int] = {}
@@ -201,6 +254,14 @@ class Builder:
         found = self._positions.get(key)
         if found is None:
             found = self._positions[key] = Position(self, len(self._positions), tuple(parts.items()))
+        return found
+
+    def close(self, tags: int) -> Close | None:
+        """A container ended, accepted by the alternatives in `tags`."""
+        found = self._closes.get(tags)
+        if found is None and tags:
+            found = self._closes[tags] = Close(len(self.closed))
+            self.closed.append(tags)
         return found
 
     def shape(self, parts: tuple[tuple[Goal, int], ...]) -> Shape:

@@ -6,57 +6,62 @@ import json
 from collections.abc import Hashable
 
 from ..algebra import Goal, Progress, bits
+from .answers import DEPENDS, Answer
 from .codes import OBJECT_CLOSE
-from .frames import Alternative, Builder, Face, FrameHandler, Groups, Position, Shape, Step, Texts, Used
-from .tables import DEPENDS
-from .values import Containers, ValueHandler, value_frame
+from .frames import Alternative, Builder, FrameHandler, Groups, Outcome, Position, Shape, Stage, Texts, Used
+from .specs import KeyLexeme
+from .values import value_frame
 
 
 class ObjectHandler(FrameHandler):
-    """Some alternatives of an object, each as far as it has come. `value` is the value that the object is."""
+    """Some alternatives of an object, each as far as it has come.
 
-    __slots__ = ("_containers", "alternatives", "builder", "face", "shape", "used", "value")
+    used   undeclared keys that came already; None: one of them is not known (masks only)
+    depth  levels of indentation of a member (pretty mode only, else 0)
+    """
 
-    def __init__(
-        self,
-        shape: Shape,
-        alternatives: tuple[Alternative, ...],
-        value: ValueHandler,
-        used: Used,
-        face: Face,
-        containers: Containers,
-    ) -> None:
-        self.builder = value.builder
+    __slots__ = ("builder", "depth", "lexeme", "shape", "stage", "used")
+
+    def __init__(self, builder: Builder, shape: Shape, stage: Stage, lexeme: KeyLexeme, used: Used, depth: int) -> None:
+        self.builder = builder
         self.shape = shape
-        self.alternatives = alternatives
-        self.value = value
+        self.stage = stage
+        self.lexeme = lexeme
         self.used = used
-        self.face = face
-        self._containers = containers
+        self.depth = depth
+
+    @property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        return self.stage.alternatives
 
     @classmethod
-    def open(cls, value: ValueHandler, containers: Containers) -> Step:
-        """The frame after `{`."""
-        shape = value.position.objects
-        alternatives = tuple((i, shape.views[i].start, tags) for i, tags in shape.start)
-        if not alternatives:
+    def open(cls, builder: Builder, position: Position, depth: int) -> tuple[int, int] | None:
+        """(row, frame) after `{`."""
+        shape = position.objects
+        if not shape.start:
             return None
-        return cls.frame(shape, alternatives, value, (), containers, first=True)
+        stage = _stage(shape, tuple((i, shape.views[i].start, tags) for i, tags in shape.start))
+        first, _, frame = _frame(builder, shape, stage, (), depth)
+        return first, frame
 
     def after_key(self, symbol: int, used: Used) -> tuple[int, int] | None:
         """(row, frame) of the value after a key."""
-        known = self.shape.steps.get((self.alternatives, symbol))
+        known = self.stage.steps.get(symbol)
         if known is None:
-            known = self.shape.steps[self.alternatives, symbol] = self._values(symbol)
-        position, groups = known
+            known = self.stage.steps[symbol] = self._values(symbol)
+        position, outcome = known
         if position is None:
             return None
-        return value_frame(self.builder, position, _AfterProperty(self, groups, used), self._containers)
+        after = outcome.afters.get((used, self.depth))
+        if after is None:
+            after = _AfterProperty(self.builder, self.shape, outcome, used, self.depth)
+            outcome.afters[used, self.depth] = after
+        return value_frame(self.builder, position, after)
 
-    def step(self, label: int, texts: Texts | None) -> Step:
+    def step(self, label: int, texts: Texts | None) -> Answer:
         if label == OBJECT_CLOSE:
-            return self.value.end(self.face.closing_tags, texts)
-        symbol = self.builder.symbol_of(self.shape, self.face.lexeme, label)
+            return self.builder.close(self.stage.closing_tags)
+        symbol = self.builder.symbol_of(self.shape, self.lexeme, label)
         if symbol is None:
             return None
         if symbol < len(self.shape.alphabet.names):
@@ -69,11 +74,11 @@ class ObjectHandler(FrameHandler):
             return DEPENDS
         return self.after_key(symbol, None)
 
-    def _values(self, symbol: int) -> tuple[Position | None, Groups]:
+    def _values(self, symbol: int) -> tuple[Position | None, Outcome]:
         """The values that may follow a key, and the alternatives that each leads to."""
         parts: dict[Goal, int] = {}
         groups: list[list[Alternative]] = []
-        for i, progress, tags in self.alternatives:
+        for i, progress, tags in self.stage.alternatives:
             view = self.shape.views[i]
             if not view.allowed(progress) >> symbol & 1:
                 continue
@@ -82,87 +87,75 @@ class ObjectHandler(FrameHandler):
                     parts[goal] = 1 << len(groups)
                     groups.append([])
                 groups[parts[goal].bit_length() - 1].append((i, following, tags))
-        if not parts:
-            return None, ()
-        return self.builder.position(parts), tuple(tuple(dict.fromkeys(group)) for group in groups)
-
-    @classmethod
-    def frame(
-        cls,
-        shape: Shape,
-        alternatives: tuple[Alternative, ...],
-        value: ValueHandler,
-        used: Used,
-        containers: Containers,
-        *,
-        first: bool,
-    ) -> tuple[int, int]:
-        """(row, frame) where a key may come, or the end of the object."""
-        builder = value.builder
-        depth = value.after.depth + 1 if builder.options.pretty else 0
-        face = shape.faces.get((alternatives, used, depth))
-        if face is None:
-            face = shape.faces[alternatives, used, depth] = _face(builder, shape, alternatives, used, depth)
-        key: Hashable = (builder.number, "object", shape.number, alternatives, value.frame, used)
-        frame = builder.tables.find(key)
-        if not frame:
-            frame = builder.tables.frame(
-                key,
-                cls(shape, alternatives, value, used, face, containers),
-                labels=face.lexeme.labels,
-                allow=face.allow,
-                scopes=value.after.scopes + shape.records,
-            )
-        return (face.first if first else face.next), frame
+        outcome = self.shape.outcome(tuple([tuple(dict.fromkeys(group)) for group in groups]))
+        return self.builder.position(parts) if parts else None, outcome
 
 
-def _face(builder: Builder, shape: Shape, alternatives: tuple[Alternative, ...], used: Used, depth: int) -> Face:
-    """All that the frame of these alternatives needs and that does not depend on what is around it."""
-    tags = symbols = 0
-    for i, progress, own in alternatives:
-        view = shape.views[i]
-        symbols |= view.allowed(progress)
-        if view.closable(progress):
-            tags |= own
-    lexeme = builder.keys(shape, used or (), depth)
-    allow = lexeme.allow(builder.labels_of(shape, lexeme, symbols))
-    if tags:
-        return Face(lexeme, lexeme.first, lexeme.next, allow, tags)
-    return Face(lexeme, lexeme.first_open, lexeme.next_open, allow, tags)
+def _stage(shape: Shape, alternatives: tuple[Alternative, ...]) -> Stage:
+    """The stage of these alternatives."""
+    stage = shape.stages.get(alternatives)
+    if stage is None:
+        tags = symbols = 0
+        for i, progress, own in alternatives:
+            view = shape.views[i]
+            symbols |= view.allowed(progress)
+            if view.closable(progress):
+                tags |= own
+        stage = shape.stages[alternatives] = Stage(len(shape.stages), alternatives, symbols, tags)
+    return stage
+
+
+def _frame(builder: Builder, shape: Shape, stage: Stage, used: Used, depth: int) -> tuple[int, int, int]:
+    """The row after `{`, the row after a value, and the frame, where a key may come or the end of the object."""
+    known = stage.frames.get((used, depth))
+    if known is None:
+        lexeme = builder.keys(shape, used or (), depth)
+        frame = builder.tables.frame(
+            (builder.number, "object", shape.number, stage.number, used, depth),
+            ObjectHandler(builder, shape, stage, lexeme, used, depth),
+            labels=lexeme.labels,
+            allow=lexeme.allow(builder.labels_of(shape, lexeme, stage.symbols)),
+            scopes=shape.records,
+        )
+        closable = bool(stage.closing_tags)
+        first, after = (lexeme.first, lexeme.next) if closable else (lexeme.first_open, lexeme.next_open)
+        known = stage.frames[used, depth] = first, after, frame
+    return known
 
 
 class _AfterProperty:
     """After a property's value its object goes on, with the alternatives that accepted the value."""
 
-    __slots__ = ("_groups", "_object", "_used", "depth", "key", "scopes")
+    __slots__ = ("_builder", "_outcome", "_shape", "_used", "depth", "key")
+    scopes = 0
 
-    def __init__(self, handler: ObjectHandler, groups: Groups, used: Used) -> None:
-        self._object = handler
-        self._groups = groups
+    def __init__(self, builder: Builder, shape: Shape, outcome: Outcome, used: Used, depth: int) -> None:
+        self._builder = builder
+        self._shape = shape
+        self._outcome = outcome
         self._used = used
-        self.key: Hashable = ("property", handler.shape.number, groups, handler.value.frame, used)
-        self.scopes = handler.value.after.scopes
-        self.depth = handler.value.after.depth + 1
+        self.depth = depth
+        self.key: Hashable = ("property", shape.number, outcome.number, used, depth)
 
-    def close(self, texts: Texts | None) -> Step:
+    def close(self, texts: Texts | None) -> Answer:
         return None
 
     def cost(self, tags: int) -> int:
         """About how many bytes finish the object after the value was accepted by `tags`."""
-        handler = self._object
+        costs, shape = self._builder.costs, self._shape
         return min(
-            handler.builder.costs.object(handler.shape.views[i], progress)
+            costs.object(shape.views[i], progress)
             for group in bits(tags)
-            for i, progress, _ in self._groups[group]
+            for i, progress, _ in self._outcome.groups[group]
         )
 
-    def end(self, tags: int, texts: Texts | None) -> Step:
-        handler = self._object
-        shape = handler.shape
-        alternatives = shape.merges.get((self._groups, tags))
-        if alternatives is None:
-            alternatives = shape.merges[self._groups, tags] = _merged(shape, self._groups, tags)
-        return ObjectHandler.frame(shape, alternatives, handler.value, self._used, handler._containers, first=False)
+    def end(self, tags: int, texts: Texts | None) -> Answer:
+        shape, outcome = self._shape, self._outcome
+        stage = outcome.stages.get(tags)
+        if stage is None:
+            stage = outcome.stages[tags] = _stage(shape, _merged(shape, outcome.groups, tags))
+        _, after, frame = _frame(self._builder, shape, stage, self._used, self.depth)
+        return after, frame
 
 
 def _merged(shape: Shape, groups: Groups, tags: int) -> tuple[Alternative, ...]:
@@ -171,6 +164,8 @@ def _merged(shape: Shape, groups: Groups, tags: int) -> tuple[Alternative, ...]:
     for group in bits(tags):
         for i, progress, own in groups[group]:
             merged[i, progress] = merged.get((i, progress), 0) | own
+    if len(merged) == 1:
+        return tuple([(i, progress, own) for (i, progress), own in merged.items()])
     return tuple(
         (i, progress, own)
         for (i, progress), own in merged.items()

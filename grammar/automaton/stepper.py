@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from .codes import (
     CHECK_LOW,
+    CLOSED,
     COUNT,
     LABEL_MASK,
     NEED,
@@ -25,17 +26,23 @@ _COUNT_WORDS = 0xFFFF
 
 
 class Configuration(NamedTuple):
-    """Where the automaton stands. `length`: code points so far of a bounded string; `texts`: recorded (`Tables`)."""
+    """Where the automaton stands.
+
+    length  code points so far of a bounded string
+    texts   what was read since each scope of the stack and of the frame began, outermost first
+    stack   the frames that go on when what they opened ends, see `Stacks`
+    """
 
     row: int
     frame: int
     length: int = 0
     texts: tuple[bytes, ...] = ()
+    stack: int = 0
 
 
 def step(tables: Tables, at: Configuration, byte: int) -> Configuration | None:
     """The configuration after one more byte; None where no allowed text goes on with it."""
-    row, frame, count, texts = at
+    row, frame, count, texts, stack = at
     while True:
         value = tables.value(row, byte)
         if value > 0:
@@ -49,37 +56,48 @@ def step(tables: Tables, at: Configuration, byte: int) -> Configuration | None:
                     return None
             if texts:
                 texts = tuple(text + bytes((byte,)) for text in texts)
-            return Configuration(following, frame, count, texts)
+            return Configuration(following, frame, count, texts, stack)
         if value < 0:
             if -value & CHECK_LOW and count < int(tables.low[frame]):
                 return None
             if texts:
                 texts = tuple(text + bytes((byte,)) for text in texts)
-            return follow(tables, frame, (-value & LABEL_MASK) - 1, texts)
+            return follow(tables, frame, (-value & LABEL_MASK) - 1, texts, stack)
         label = int(tables.accept[row]) - 1
         if label < 0:
             return None
-        ended = follow(tables, frame, label, texts)
+        ended = follow(tables, frame, label, texts, stack)
         if ended is None:
             return None
-        row, frame, count, texts = ended
+        row, frame, count, texts, stack = ended
 
 
-def follow(tables: Tables, frame: int, label: int, texts: tuple[bytes, ...]) -> Configuration | None:
+def follow(
+    tables: Tables, frame: int, label: int, texts: tuple[bytes, ...], stack: int = 0
+) -> Configuration | None:
     """The configuration after a lexeme of `frame` ended with `label`."""
-    if texts:
-        answer = tables.resolve(frame, label, texts)
-        if answer is None:
+    stacks = tables.stacks
+    while True:
+        own = int(tables.scopes[frame])
+        if own:
+            scopes = int(stacks.scopes[stack]) + own
+            row, following = tables.resolve(frame, label, texts[scopes - own : scopes])
+        else:
+            row, following = tables.next(frame, label)
+            assert row != TEXT_DEPENDENT, "a frame without scopes depends on text"
+        if row != CLOSED:
+            break
+        if not stack:
             return None
-        row, following = answer
-    else:
-        row, following = tables.next(frame, label)
-        assert row != TEXT_DEPENDENT, "a frame without scopes depends on text"
-        if row < 0:
-            return None
-    scopes = int(tables.scopes[following])
+        frame, label, stack = int(stacks.top[stack]), following, int(stacks.rest[stack])
+    if row < 0:
+        return None
+    if following < 0:
+        back, following = int(stacks.leaves[-following]), int(stacks.enters[-following])
+        stack = stacks.push(stack, back, int(tables.scopes[back]))
+    scopes = int(stacks.scopes[stack]) + int(tables.scopes[following])
     texts = texts[:scopes] + (b"",) * (scopes - len(texts))
-    return Configuration(row, following, 0, texts)
+    return Configuration(row, following, 0, texts, stack)
 
 
 def reaches(tables: Tables, row: int, frame: int, wide: bool) -> bool:
@@ -97,7 +115,7 @@ def ends(tables: Tables, at: Configuration) -> bool:
     while at.row != tables.end_row:
         tables.build_row(at.row)
         label = int(tables.accept[at.row]) - 1
-        after = follow(tables, at.frame, label, at.texts) if label >= 0 else None
+        after = follow(tables, at.frame, label, at.texts, at.stack) if label >= 0 else None
         if after is None:
             return False
         at = after

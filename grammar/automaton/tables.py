@@ -1,9 +1,10 @@
 """The byte automaton as flat arrays, shared by every grammar of one compiler: what the kernels read.
 
-A configuration is (row, frame, n): a place inside a lexeme, the stack, and the code points counted in a bounded string.
-Bytes move it from row to row; where a lexeme ends, `(frame, label)` gives the next row and frame. Both halves are
-filled as they are first needed: a lazy row by its builder, a transition by its frame's handler. The arrays only
-grow, in place, so that a pointer handed to a kernel stays good.
+A configuration is (row, frame, n, stack): a place inside a lexeme, what may come after it, the code points counted in a
+bounded string, and the frames that wait below. Bytes move it from row to row; where a lexeme ends, `(frame, label)`
+gives the next row and frame, and may put a frame on the stack or take one from it. Both halves are filled as they are
+first needed: a lazy row by its builder, a transition by its frame's handler. The arrays only grow, in place, so that a
+pointer handed to a kernel stays good.
 
     rows        int32 [dense, 256]  see `codes` for the meaning of a value; only rows of dense form use theirs
     form        int32 [rows, 2]   (0, 0) dense, (base + 1, offset << 6 | count) sparse; (-1, 0) lazy, (-2, 0) asked for
@@ -14,7 +15,8 @@ grow, in place, so that a pointer handed to a kernel stays good.
     loops       int64 [rows, 2]     classes of bytes that lead back to the row (`codes.byte_class`), low word first
     wide        int32 [rows]        a row that this one differs little from and whose mask is worth keeping, or 0
     base, capacity, low, high, scopes int32 [frames]; allow int64 [frames]
-    next_row, next_frame int32      at `base[frame] + label`
+    next_row, next_frame int32      at `base[frame] + label`; a number below zero is minus a pair of `Stacks`: something
+                                    is opened; see `codes.CLOSED` for the opposite
 
 Rows below DENSE_ROWS may take any form, those above are sparse: a trie of 100,000 characters must not reserve 100 MB.
 """
@@ -24,14 +26,16 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import BudgetError
+from .answers import Answer, Close, Handler, Open
 from .codes import (
     BIG,
+    CLOSED,
     DEAD,
     DENSE,
     EDGE_SHIFT,
@@ -45,6 +49,7 @@ from .codes import (
     UNKNOWN,
 )
 from .memory import reserve, touch
+from .stacks import TEMPORARY, Stacks
 from .turns import Pauses
 
 DENSE_ROWS: Final = 1 << 20
@@ -57,29 +62,6 @@ RESOLVED: Final = 1 << 14
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
-
-
-class Depends:
-    """The type of DEPENDS, the answer of `Handler.fill` where only the recorded text can tell."""
-
-    def __repr__(self) -> str:
-        return "DEPENDS"
-
-
-DEPENDS: Final = Depends()
-
-
-class Handler(Protocol):
-    """What a frame does when a lexeme of it ends.
-
-    Called under the tables' lock, which may be lent to others meanwhile (see `turns`).
-    """
-
-    def fill(self, frame: int, label: int) -> tuple[int, int] | Depends | None:
-        """Next (row, frame); None: no text goes on here; DEPENDS: the recorded text decides (`resolve`)."""
-
-    def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> tuple[int, int] | None:
-        """The same with the recorded texts given, exact. Asked only of frames with scopes."""
 
 
 class Tables:
@@ -108,6 +90,7 @@ class Tables:
         self.low: Int32s = reserve(FRAMES, np.int32)
         self.high: Int32s = reserve(FRAMES, np.int32)
         self.scopes: Int32s = reserve(FRAMES, np.int32)
+        self.stacks = Stacks()
         self.next_row: Int32s = reserve(TRANSITIONS, np.int32)
         self.next_frame: Int32s = reserve(TRANSITIONS, np.int32)
         # Scalar access through these costs a third of numpy's.
@@ -125,7 +108,7 @@ class Tables:
         self._block_starts: list[int] = []
         self._block_builders: list[Callable[[int], None]] = []
         self._interned: dict[Hashable, int] = {}
-        self._resolved: dict[tuple[int, int, tuple[bytes, ...]], tuple[int, int] | None] = {}
+        self._resolved: dict[tuple[int, int, tuple[bytes, ...]], tuple[int, int]] = {}
         self._keys: list[Hashable] = [None]
         self._handlers: list[Handler | None] = [None]
         self.reach[:2] = -1
@@ -293,7 +276,7 @@ class Tables:
     ) -> int:
         """The frame of `key`, made at the first call; later calls give the same one and look at nothing else.
 
-        `labels` is how many transitions to reserve; more may be asked for later. `scopes` above zero records text.
+        `labels` is how many transitions to reserve; more may be asked for later. `scopes`: how many texts it records.
         """
         known = self._interned.get(key)
         if known is not None:
@@ -331,7 +314,7 @@ class Tables:
         return handler
 
     def fill(self, frame: int, label: int) -> int:
-        """Makes the transition of `(frame, label)` known and returns its `next_row`: a row, DEAD or TEXT_DEPENDENT.
+        """Makes the transition of `(frame, label)` known and returns its `next_row`: a row, or why there is none.
 
         An exception of the handler leaves the transition unknown.
         """
@@ -356,28 +339,33 @@ class Tables:
                 raise BudgetError("what follows here nests too deep for the stack that is left") from None
             raise
         at = int(self.base[frame]) + label  # the handler may have moved the block
-        if answer is None:
-            state = DEAD
-        elif isinstance(answer, Depends):
-            state = TEXT_DEPENDENT
-        else:
-            state, self._next_frame[at] = answer
+        state, self._next_frame[at] = self._encoded(answer)
         self._next_row[at] = state
         return state
 
-    def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> tuple[int, int] | None:
-        """The handler's exact answer, remembered: many tokens end a key in many ways, and all ask the same of it."""
+    def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> tuple[int, int]:
+        """As `next`, exact where `texts` decide: the handler's answer, remembered, since many tokens ask the same."""
         key = (frame, label, texts)
-        if key not in self._resolved:
+        known = self._resolved.get(key)
+        if known is None:
             if len(self._resolved) >= RESOLVED:
                 self._resolved.clear()
             with self.lock:
-                answer = self._resolved[key] = self.handler(frame).resolve(frame, label, texts)
+                known = self._resolved[key] = self._encoded(self.handler(frame).resolve(frame, label, texts))
+        return known
+
+    def _encoded(self, answer: Answer) -> tuple[int, int]:
+        """`next_row` and `next_frame` of an answer."""
+        if type(answer) is tuple:
             return answer
-        return self._resolved[key]
+        if answer is None:
+            return DEAD, 0
+        if isinstance(answer, Open):
+            return answer.row, -self.stacks.pair(answer.frame, answer.back)
+        return (CLOSED, answer.label) if isinstance(answer, Close) else (TEXT_DEPENDENT, 0)
 
     def next(self, frame: int, label: int) -> tuple[int, int]:
-        """`(next_row, next_frame)` of a transition, filled if need be; a row below zero is DEAD or TEXT_DEPENDENT."""
+        """`(next_row, next_frame)` of a transition, filled if need be."""
         row = self.fill(frame, label)
         return row, self._next_frame[int(self.base[frame]) + label]
 
@@ -425,7 +413,8 @@ class Tables:
     @property
     def crowded(self) -> bool:
         """Whether some array is more than half full: the next grammar had better begin with new tables."""
-        return 2 * max(self._edges_used / EDGES, self._words_used / WORDS, self._frames_used / FRAMES) > 1
+        frames, stacks = self._frames_used / FRAMES, len(self.stacks) / TEMPORARY
+        return 2 * max(self._edges_used / EDGES, self._words_used / WORDS, frames, stacks) > 1
 
     @property
     def counts(self) -> dict[str, int]:
@@ -436,6 +425,7 @@ class Tables:
             "sparse": self._sparse_used - DENSE_ROWS,
             "edges": self._edges_used,
             "frames": self._frames_used,
+            "stacks": len(self.stacks),
             "transitions": self._transitions_used,
         }
 

@@ -11,9 +11,10 @@ from collections.abc import Container
 from itertools import count
 from typing import Final
 
+from ..automaton.answers import Answer, Depends, Exact
 from ..automaton.codes import BIG, VALUE_END
 from ..automaton.stepper import Configuration, ends, run
-from ..automaton.tables import Depends, Tables
+from ..automaton.tables import Tables
 from ..errors import BudgetError
 from .analysis import Analysis
 from .cells import Cells
@@ -79,14 +80,14 @@ class GrammarAutomaton:
 
     # ---- for the tables
 
-    def fill(self, frame: int, label: int) -> tuple[int, int] | Depends | None:
+    def fill(self, frame: int, label: int) -> Answer:
         """What follows where the states of `label` were reached under `frame`."""
         if label == VALUE_END:
             return self.tables.end_row, self.tables.end_frame
         places = self._frames[frame]
         return self.enter(tuple([(state, places[place]) for state, place in self.rows.meaning(label)]))
 
-    def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> tuple[int, int] | None:
+    def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> Exact:
         """The same: nothing here depends on recorded text."""
         answer = self.fill(frame, label)
         assert not isinstance(answer, Depends)

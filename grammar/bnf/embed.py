@@ -12,15 +12,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Final
 
-from ..automaton.arrays import ArrayHandler
+from ..automaton.answers import Answer, Exact, Open
 from ..automaton.automaton import JsonAutomaton
 from ..automaton.codes import FIRST_LABEL, VALUE_END
 from ..automaton.completion import Completer
-from ..automaton.frames import Step, Texts
-from ..automaton.objects import ObjectHandler
+from ..automaton.frames import Texts
 from ..automaton.stepper import Configuration, ends, follow, step
 from ..automaton.tables import Tables
-from ..automaton.values import Containers, ValueHandler, value_frame
+from ..automaton.values import ValueHandler, value_frame
 from ..errors import BudgetError
 from .contexts import Closed, Thread
 
@@ -44,10 +43,10 @@ class Return:
         """Whether the value may be a number that what follows could be more of."""
         self.key: Hashable = ("grammar", automaton.number, thread)
 
-    def end(self, tags: int, texts: Texts | None) -> Step:
+    def end(self, tags: int, texts: Texts | None) -> Answer:
         return self._automaton.enter((self._thread,))
 
-    def close(self, texts: Texts | None) -> Step:
+    def close(self, texts: Texts | None) -> Answer:
         return None
 
     def cost(self, tags: int) -> int:
@@ -62,7 +61,6 @@ class Embedder:
         self._schemas = schemas
         self._texts = [schema.completion(schema.start) for schema in schemas]
         self._completer = Completer(tables)
-        self._containers = Containers(ObjectHandler, ArrayHandler)
         self._mixed: dict[int, frozenset[Configuration]] = {}
         self._rows: dict[bool, int] = {}
         self._automaton: GrammarAutomaton | None = None
@@ -113,7 +111,7 @@ class Embedder:
 
     # ---- for the tables
 
-    def fill(self, frame: int, label: int) -> tuple[int, int] | None:
+    def fill(self, frame: int, label: int) -> Exact:
         """After one more byte, which is the label, for everything that is alive in a mixed frame."""
         tables = self._tables
         if label == VALUE_END:
@@ -129,11 +127,14 @@ class Embedder:
             return None
         if len(alive) == 1:
             only = next(iter(alive))
-            if only.length == 0 and not any(only.texts) and not self._may_run_on(only):
+            stacks = tables.stacks
+            if only.length == 0 and not any(only.texts) and not self._may_run_on(only) and not stacks.rest[only.stack]:
+                if only.stack:
+                    return Open(only.row, only.frame, int(stacks.top[only.stack]))
                 return only.row, only.frame
         return self._place(frozenset(alive), any(ends(tables, each) for each in alive))
 
-    def resolve(self, frame: int, label: int, texts: Texts) -> tuple[int, int] | None:
+    def resolve(self, frame: int, label: int, texts: Texts) -> Exact:
         return self.fill(frame, label)
 
     # ---- parts
@@ -142,7 +143,7 @@ class Embedder:
         schema = self._schemas[number]
         position = schema.builder.position({schema.builder.algebra.root: 1})
         after = Return(self.automaton, thread, self._runs_on(number, thread))
-        row, frame = value_frame(schema.builder, position, after, self._containers)
+        row, frame = value_frame(schema.builder, position, after)
         return Configuration(row, frame, 0, (b"",) * int(self._tables.scopes[frame]))
 
     def _may_run_on(self, at: Configuration) -> bool:
@@ -163,7 +164,7 @@ class Embedder:
         label = int(tables.accept[at.row]) - 1
         if label < 0 or self.automaton.places(at.frame) is not None or at.frame in self._mixed:
             return [at]
-        after = follow(tables, at.frame, label, at.texts)
+        after = follow(tables, at.frame, label, at.texts, at.stack)
         return [at] if after is None or after.row == tables.end_row else [at, after]
 
     def _place(self, alive: frozenset[Configuration], ended: bool) -> tuple[int, int]:

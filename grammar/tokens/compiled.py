@@ -16,7 +16,7 @@ from typing import Any
 
 import tvm
 
-from ..automaton import codes
+from ..automaton import codes, stacks
 from . import kernels, trie, walkcodes
 from .cache import cache_folder, replacing
 
@@ -53,6 +53,6 @@ def _processor() -> str:
 
 def _fingerprint(target: dict[str, str]) -> str:
     digest = hashlib.sha256(repr((tvm.__version__, sorted(target.items()))).encode())
-    for module in (kernels, codes, trie, walkcodes):  # whatever shapes the code
+    for module in (kernels, codes, stacks, trie, walkcodes):  # whatever shapes the code
         digest.update(inspect.getsource(module).encode())
     return digest.hexdigest()[:32]

@@ -5,7 +5,7 @@ waits for Python: a transition that no handler has filled yet, a lazy row, or, i
 ended. What waits is written out as new items; Python answers the requests and hands them back, so nothing is walked
 twice. The mask is kept as changed words over a base row of the store.
 
-An item is six numbers: node, kind, frame, row or label, n, base row.
+An item is seven numbers: node, kind, frame, row or label, n, base row, stack.
 
     AFTER   the lexeme ended with this node's byte and the label; go on below the node in the transition's row
     AFTER_LOW  the same, dead if n is below the frame's low (kept exits only)
@@ -14,8 +14,11 @@ An item is six numbers: node, kind, frame, row or label, n, base row.
     BELOW_OWN  the same for a row whose lexeme may have ended, without what may come after that end
     AT      the row reads the node's byte (it was lazy)
 
-A frame below zero in an item stands for `frame0`, its n is then relative to `count0`: exits of a context-free walk are
-kept in this form and finished under any frame.
+A frame below zero in an item stands for `frame0`, its stack for `stack0`, and its n is relative to `count0`: exits of a
+context-free walk are kept in this form and finished under any frame.
+
+Stacks that a walk makes are its own, from `stacks.TEMPORARY` on. How far down it came in the stack that it began
+with is noted (LOWEST): the mask is the same for all stacks that are alike down to there.
 
 With a base row above zero the walk is *differential*: the mask already holds what the base row allows, and the walk
 keeps only to paths where the row and the base row differ, setting and clearing bits. It ends where both are in the same
@@ -25,7 +28,7 @@ Compiled once per machine, see `compiled`.
 """
 
 # TVMScript is Python only to a parser: inline functions assign the scalars around them, `and` looks at both sides.
-# ruff: noqa: E702, F823, F841, SIM102
+# ruff: noqa: E701, E702, F823, F841, SIM102
 # mypy: ignore-errors
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ from typing import Any, Final
 
 from tvm.script import tirx as T
 
-from ..automaton import codes
+from ..automaton import codes, stacks
 from . import walkcodes
 from .trie import BYTE_MASK, DEPTH_MASK, DEPTH_SHIFT, END_SHIFT, MANY, PLAIN, TOKEN_MASK, TOKEN_SHIFT
 
@@ -74,49 +77,40 @@ def walk_kernel() -> Any:
         capacity: T.Buffer(("n_frames",), "int32"), allow: T.Buffer(("n_frames",), "int64"),
         low: T.Buffer(("n_frames",), "int32"), high: T.Buffer(("n_frames",), "int32"),
         next_row: T.Buffer(("n_transitions",), "int32"), next_frame: T.Buffer(("n_transitions",), "int32"),
+        enters: T.Buffer(("n_stacks",), "int32"), leaves: T.Buffer(("n_stacks",), "int32"),
+        top: T.Buffer(("n_stacks",), "int32"), rest: T.Buffer(("n_stacks",), "int32"),
         # the mask in the making, and what comes out
-        store: T.Buffer(("n_stored", "width"), "int32"), stack: T.Buffer((walkcodes.STACK_ROWS, 4), "int32"),
+        store: T.Buffer(("n_stored", "width"), "int32"), path: T.Buffer((walkcodes.PATH_ROWS, 5), "int32"),
+        own_top: T.Buffer(("n_own",), "int32"), own_rest: T.Buffer(("n_own",), "int32"),
         mask: T.Buffer(("width",), "int32"), touched: T.Buffer(("width",), "int32"),
         index: T.Buffer(("width",), "int32"), value: T.Buffer(("width",), "int32"),
         misses: T.Buffer(("n_misses", 2), "int32"), exits: T.Buffer(("n_exits", walkcodes.ITEM), "int32"),
         dependent: T.Buffer(("n_dependent",), "int32"), cost: T.Buffer(("n_cost",), "int32"),
         counters: T.Buffer((walkcodes.COUNTERS,), "int32"), items: T.Buffer((2, "n_items", walkcodes.ITEM), "int32"),
-        item_count: T.int32, here: T.int32, frame0: T.int32, count0: T.int32, mask_base: T.int32, mode: T.int32,
-        free_row: T.int32,
+        item_count: T.int32, here: T.int32, frame0: T.int32, count0: T.int32, stack0: T.int32, mask_base: T.int32,
+        mode: T.int32, free_row: T.int32,
     ):
         n_nodes = T.int32(); n_first = T.int32(); n_tokens = T.int32(); n_dense = T.int32(); n_rows = T.int32()
         n_edges = T.int32(); n_words = T.int32(); n_frames = T.int32(); n_transitions = T.int32(); n_stored = T.int32()
         width = T.int32(); n_misses = T.int32(); n_exits = T.int32(); n_dependent = T.int32(); n_cost = T.int32()
-        n_items = T.int32(); n_roots = T.int32()
+        n_items = T.int32(); n_roots = T.int32(); n_stacks = T.int32(); n_own = T.int32()
         T.func_attr({"tirx.is_scheduled": True, "global_symbol": "walk", "tirx.noalias": True})
 
-        changed: T.int32 = 0
-        visited: T.int32 = 0
-        exit_count: T.int32 = 0
-        dependent_count: T.int32 = 0
-        pending_count: T.int32 = 0
-        miss_count: T.int32 = 0
+        changed: T.int32 = 0; visited: T.int32 = 0; exit_count: T.int32 = 0; dependent_count: T.int32 = 0
+        pending_count: T.int32 = 0; miss_count: T.int32 = 0; lowest: T.int32 = stack0
+        opened: T.int32 = 0
         if (mode & walkcodes.FIRST) == 0:
             changed = counters[walkcodes.CHANGED]
             visited = counters[walkcodes.VISITED]
             exit_count = counters[walkcodes.EXITS]
             dependent_count = counters[walkcodes.DEPENDENT]
+            lowest = counters[walkcodes.LOWEST]
+            opened = counters[walkcodes.OPENED]
 
         # The cursor: a node, the configuration before its byte, and a differential walk's base row.
-        node: T.int32 = 0
-        packed: T.int64 = T.int64(0)
-        row: T.int32 = 0
-        frame: T.int32 = 0
-        n: T.int32 = 0
-        other: T.int32 = 0
-        status: T.int32 = 0
-        got: T.int32 = 0
-        target: T.int32 = 0
-        label: T.int32 = 0
-        transition: T.int32 = 0
-        word: T.int32 = 0
-        token: T.int32 = 0
-        scan: T.int32 = 0
+        node: T.int32 = 0; packed: T.int64 = T.int64(0); row: T.int32 = 0; frame: T.int32 = 0; n: T.int32 = 0
+        stack: T.int32 = 0; other: T.int32 = 0; status: T.int32 = 0; got: T.int32 = 0; target: T.int32 = 0
+        label: T.int32 = 0; transition: T.int32 = 0; word: T.int32 = 0; token: T.int32 = 0; scan: T.int32 = 0
         stop: T.int32 = 0
 
         @T.inline
@@ -141,8 +135,7 @@ def walk_kernel() -> Any:
                 if (mode & walkcodes.COSTS) != 0:
                     cost[token] = code_points
                 if (packed & T.int64(MANY)) != T.int64(0):
-                    scan = first[node] + 1
-                    stop = first[node + 1]
+                    scan = first[node] + 1; stop = first[node + 1]
                     while scan < stop:
                         token = order[scan]
                         set_token()
@@ -153,8 +146,7 @@ def walk_kernel() -> Any:
         @T.inline
         def clear_subtree():
             # What the base row says of this subtree does not hold here.
-            scan = first[node]
-            stop = first[T.cast(T.shift_right(packed, T.int64(END_SHIFT)), "int32")]
+            scan = first[node]; stop = first[T.cast(T.shift_right(packed, T.int64(END_SHIFT)), "int32")]
             while scan < stop:
                 token = order[scan]
                 word = T.shift_right(token, 5)
@@ -209,49 +201,70 @@ def walk_kernel() -> Any:
             items[1 - here, pending_count, walkcodes.PLACE] = place
             items[1 - here, pending_count, walkcodes.COUNTED] = n
             items[1 - here, pending_count, walkcodes.BASE_ROW] = base_row
-            pending_count = pending_count + 1
-            status = _HELD
+            items[1 - here, pending_count, walkcodes.STACK] = stack
+            pending_count = pending_count + 1; status = _HELD
 
         @T.inline
         def keep_exit(kind, checks_low):
             exits[exit_count, walkcodes.NODE] = node
             exits[exit_count, walkcodes.KIND] = kind + checks_low * (walkcodes.AFTER_LOW - walkcodes.AFTER)
-            exits[exit_count, walkcodes.FRAME] = walkcodes.ANY_FRAME
-            exits[exit_count, walkcodes.PLACE] = label
-            exits[exit_count, walkcodes.COUNTED] = n
-            exits[exit_count, walkcodes.BASE_ROW] = 0
-            exit_count = exit_count + 1
-            status = _HELD
+            exits[exit_count, walkcodes.FRAME] = walkcodes.ANY_FRAME; exits[exit_count, walkcodes.PLACE] = label
+            exits[exit_count, walkcodes.COUNTED] = n; exits[exit_count, walkcodes.BASE_ROW] = 0
+            exits[exit_count, walkcodes.STACK] = 0
+            exit_count = exit_count + 1; status = _HELD
+
+        @T.inline
+        def request(one, two):
+            misses[miss_count, 0] = one; misses[miss_count, 1] = two
+            miss_count = miss_count + 1
 
         @T.inline
         def request_row(of):
             if form[of, 0] == codes.LAZY:
                 form[of, 0] = codes.LAZY_REQUESTED
-                misses[miss_count, 0] = -1
-                misses[miss_count, 1] = of
-                miss_count = miss_count + 1
+                request(-1, of)
 
         @T.inline
         def follow(kind):
             # `transition` becomes the row after `label` under `frame`; if there is none to go on in, `status` says why.
-            transition = codes.UNKNOWN
-            if label < capacity[frame]:
-                transition = next_row[base[frame] + label]
+            # Where the frame closes what it is in, frame, label and stack become those of what waited for that.
+            transition = codes.CLOSED
+            while transition == codes.CLOSED:
+                transition = codes.UNKNOWN
+                if label < capacity[frame]:
+                    transition = next_row[base[frame] + label]
+                    if transition == codes.UNKNOWN: next_row[base[frame] + label] = codes.REQUESTED
                 if transition == codes.UNKNOWN:
-                    next_row[base[frame] + label] = codes.REQUESTED
-            if transition == codes.UNKNOWN:
-                misses[miss_count, 0] = frame
-                misses[miss_count, 1] = label
-                miss_count = miss_count + 1
-                transition = codes.REQUESTED
+                    request(frame, label); transition = codes.REQUESTED
+                if transition == codes.CLOSED:
+                    if stack == 0:
+                        transition = codes.DEAD
+                        lowest = -1  # with anything on the stack it would have been otherwise
+                    else:
+                        label = next_frame[base[frame] + label]
+                        if stack >= stacks.TEMPORARY:
+                            frame = own_top[stack - stacks.TEMPORARY]; stack = own_rest[stack - stacks.TEMPORARY]
+                        else:
+                            frame = top[stack]; stack = rest[stack]
+                            lowest = T.min(lowest, stack)
             if transition == codes.REQUESTED:
                 hold(kind, label, 0)
             elif transition == codes.TEXT_DEPENDENT:
                 dependent[dependent_count] = node
-                dependent_count = dependent_count + 1
-                status = _HELD
-            elif transition < 0:
-                status = _DEAD
+                dependent_count = dependent_count + 1; status = _HELD
+            elif transition < 0: status = _DEAD
+
+        @T.inline
+        def enter():
+            # Into the frame that the transition followed leads to.
+            scan = next_frame[base[frame] + label]
+            if scan < 0:
+                own_top[opened] = leaves[0 - scan]; own_rest[opened] = stack
+                stack = stacks.TEMPORARY + opened; opened = opened + 1
+                frame = enters[0 - scan]
+            else:
+                frame = scan
+            n = 0
 
         item: T.int32 = 0
         while item < item_count:
@@ -261,6 +274,7 @@ def walk_kernel() -> Any:
             row = items[here, item, walkcodes.PLACE]
             n = items[here, item, walkcodes.COUNTED]
             other = items[here, item, walkcodes.BASE_ROW]
+            stack = items[here, item, walkcodes.STACK]
             kind: T.int32 = items[here, item, walkcodes.KIND]
             below: T.int32 = T.if_then_else(kind == walkcodes.BELOW_OWN, kind, walkcodes.BELOW)
             status = _READ
@@ -268,6 +282,7 @@ def walk_kernel() -> Any:
                 label = row
                 if frame < 0:
                     frame = frame0
+                    stack = stack0
                     n = n + count0
                     if n > high[frame] or (kind == walkcodes.AFTER_LOW and n < low[frame]):
                         status = _DEAD
@@ -275,8 +290,7 @@ def walk_kernel() -> Any:
                     follow(T.if_then_else(kind == walkcodes.BEFORE, walkcodes.BEFORE, walkcodes.AFTER))
                 if status == _READ:
                     row = transition
-                    frame = next_frame[base[frame] + label]
-                    n = 0
+                    enter()
                     if kind != walkcodes.BEFORE:
                         set_here(0)
             # The walk covers nodes from `begin` to `end`: from the node itself, or from below it.
@@ -302,21 +316,14 @@ def walk_kernel() -> Any:
                     root = characters[node]
                 if begin == node:
                     depth = depth - 1
-                stack[depth, 0] = row
-                stack[depth, 1] = frame
-                stack[depth, 2] = n
-                stack[depth, 3] = other
-                above: T.int32 = -1
-                above_row: T.int32 = 0
-                above_frame: T.int32 = 0
-                above_n: T.int32 = 0
-                above_other: T.int32 = 0
+                path[depth, 0] = row; path[depth, 1] = frame; path[depth, 2] = n; path[depth, 3] = other
+                path[depth, 4] = stack
+                above: T.int32 = -1; above_row: T.int32 = 0; above_frame: T.int32 = 0; above_n: T.int32 = 0
+                above_other: T.int32 = 0; above_stack: T.int32 = 0
 
                 # At the root only the children that can live, or can differ, are visited.
                 style: T.int32 = _RANGE
-                child: T.int32 = 0; children: T.int32 = 1
-                from_row: T.int32 = row
-                from_other: T.int32 = other
+                child: T.int32 = 0; children: T.int32 = 1; from_row: T.int32 = row; from_other: T.int32 = other
                 if root >= 0:
                     if (accept[row] == 0 and accept[other] == 0) or kind == walkcodes.BELOW_OWN:
                         if form[row, 0] == codes.DENSE:
@@ -361,14 +368,14 @@ def walk_kernel() -> Any:
                         depth = T.cast(T.shift_right(packed, T.int64(DEPTH_SHIFT)) & T.int64(DEPTH_MASK), "int32")
                         if depth != above:
                             above = depth
-                            above_row = stack[depth - 1, 0]
-                            above_frame = stack[depth - 1, 1]
-                            above_n = stack[depth - 1, 2]
-                            above_other = stack[depth - 1, 3]
+                            above_row = path[depth - 1, 0]; above_frame = path[depth - 1, 1]
+                            above_n = path[depth - 1, 2]; above_other = path[depth - 1, 3]
+                            above_stack = path[depth - 1, 4]
                         row = above_row
                         frame = above_frame
                         n = above_n
                         other = above_other
+                        stack = above_stack
                         byte: T.int32 = T.cast(packed & T.int64(BYTE_MASK), "int32")
                         status = _READ
                         while status == _READ:
@@ -404,8 +411,7 @@ def walk_kernel() -> Any:
                                         else:
                                             follow(T.if_then_else(got == 0, walkcodes.BEFORE, walkcodes.AFTER))
                                     if status == _READ:
-                                        frame = next_frame[base[frame] + label]
-                                        n = 0
+                                        enter()
                                         if got < 0:
                                             target = transition
                                             status = _STEP
@@ -452,8 +458,7 @@ def walk_kernel() -> Any:
                                     if skip != 0:
                                         # Every byte below leads back here: all tokens below are allowed.
                                         if (mode & walkcodes.PLAIN_BASE) == 0 or (packed & T.int64(PLAIN)) == 0:
-                                            inner: T.int32 = first[node + 1]
-                                            last: T.int32 = first[after]
+                                            inner: T.int32 = first[node + 1]; last: T.int32 = first[after]
                                             origin: T.int32 = n + need[target] - characters[node]
                                             while inner < last:
                                                 token = order[inner]
@@ -469,10 +474,8 @@ def walk_kernel() -> Any:
                                         hold(walkcodes.BELOW, target, other)
                                         node = after
                                     else:
-                                        stack[depth, 0] = target
-                                        stack[depth, 1] = frame
-                                        stack[depth, 2] = n
-                                        stack[depth, 3] = other
+                                        path[depth, 0] = target; path[depth, 1] = frame; path[depth, 2] = n
+                                        path[depth, 3] = other; path[depth, 4] = stack
                                         node = node + 1
                                 else:
                                     node = after
@@ -483,17 +486,14 @@ def walk_kernel() -> Any:
                             node = after
             item = item + 1
 
-        counters[walkcodes.CHANGED] = changed
-        counters[walkcodes.PENDING] = pending_count
-        counters[walkcodes.MISSES] = miss_count
-        counters[walkcodes.VISITED] = visited
-        counters[walkcodes.EXITS] = exit_count
-        counters[walkcodes.DEPENDENT] = dependent_count
+        counters[walkcodes.CHANGED] = changed; counters[walkcodes.PENDING] = pending_count
+        counters[walkcodes.MISSES] = miss_count; counters[walkcodes.VISITED] = visited
+        counters[walkcodes.EXITS] = exit_count; counters[walkcodes.DEPENDENT] = dependent_count
+        counters[walkcodes.LOWEST] = lowest; counters[walkcodes.OPENED] = opened
         if pending_count == 0:
             scan = 0
             while scan < changed:
-                value[scan] = mask[index[scan]]
-                touched[index[scan]] = 0
+                value[scan] = mask[index[scan]]; touched[index[scan]] = 0
                 scan = scan + 1
 
     return walk

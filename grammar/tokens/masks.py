@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..automaton.codes import BIG, DEAD, REACH_WIDE, ROW_MASK
+from ..automaton.codes import BIG, CLOSED, DEAD, REACH_WIDE, ROW_MASK
 from ..automaton.tables import Tables
 from .parts import Part, Parts
 from .rows import EMPTY, NONE, BaseRow, MaskRows
@@ -42,18 +42,41 @@ class Plan(NamedTuple):
 class Position:
     """A configuration without its recorded text, and its mask.
 
+    Most masks do not depend on what waits on the stack, or only on its topmost frames, those that a token can end the
+    containers of. So a position begins as one for all stacks; when its walk comes down the stack, it is split by the
+    frame on top, and so on.
+
+    depth      how many frames of the stack the position is about
+    split      the positions by the next frame of the stack; None: the mask is here
     table_row  dense row of the mask, or NONE
     sparse     the mask before it is dense; None: not computed, or its base row is gone
     dependent  tokens whose fate the recorded text decides; their bits are not set in the mask
     """
 
-    __slots__ = ("count", "dependent", "frame", "row", "sparse", "table_row")
+    __slots__ = ("count", "dependent", "depth", "frame", "row", "sparse", "split", "table_row")
 
-    def __init__(self, row: int, frame: int, count: int) -> None:
-        self.row, self.frame, self.count = row, frame, count
+    def __init__(self, row: int, frame: int, count: int, depth: int = 0) -> None:
+        self.row, self.frame, self.count, self.depth = row, frame, count, depth
+        self.split: dict[int, Position] | None = None
         self.table_row = NONE
         self.sparse: SparseMask | None = None
         self.dependent: tuple[int, ...] = ()
+
+    def below(self, top: int) -> Position:
+        """The position of the stacks that go on with the frame `top`."""
+        if self.split is None:
+            self.split = {}
+        found = self.split.get(top)
+        if found is None:
+            found = self.split[top] = Position(self.row, self.frame, self.count, self.depth + 1)
+        return found
+
+    def in_use(self) -> bool:
+        """Whether its mask, or one that it was split into, is a dense row; those that are not are forgotten."""
+        if self.split is not None:
+            self.split = {top: part for top, part in self.split.items() if part.in_use()}
+            return bool(self.split)
+        return self.table_row > EMPTY
 
 
 class Masks:
@@ -73,6 +96,7 @@ class Masks:
         self._reach, self._allow = view(tables.reach), view(tables.allow)
         self._low, self._high = view(tables.low), view(tables.high)
         self._accept, self._scopes = view(tables.accept), view(tables.scopes)
+        self._top, self._rest = view(tables.stacks.top), view(tables.stacks.rest)
         self._copies: dict[tuple[int, int], bool] = {}
         self._effort: dict[int, int] = {}
         self._widely: dict[int, bool] = {}
@@ -84,24 +108,39 @@ class Masks:
         self.computed = 0
         self.visited = 0
 
-    def write(self, position: Position, out: Int32s) -> None:
-        """Writes the mask, but for its dependent tokens, to `out`, int32 [words]."""
+    def settle(self, position: Position, stack: int) -> Position:
+        """The position that `position` was split into for this stack."""
+        if position.split is not None:
+            for _ in range(position.depth):
+                stack = self._rest[stack]
+            while position.split is not None:
+                position = position.below(self._top[stack])
+                stack = self._rest[stack]
+        return position
+
+    def write(self, position: Position, stack: int, out: Int32s) -> Position:
+        """Writes the mask, but for its dependent tokens, to `out`, int32 [words]. Returns where the mask is kept."""
         row = position.table_row
         if row != NONE:
             self.rows.used[row] = 1
             out[:] = self.rows.table[row]
-            return
+            return position
+        position = self.settle(position, stack)
         sparse = position.sparse
+        if position.table_row != NONE:
+            return self.write(position, stack, out)
         if sparse is None or sparse.base.table_row != sparse.row:
-            sparse = position.sparse = self._compute(position)
+            position = self._compute(position, stack)
+            sparse = position.sparse
+            assert sparse is not None
             self.rows.used[sparse.row] = 1
             out[:] = self.rows.table[sparse.row]
             out[sparse.words] = sparse.values
-            return
+            return position
         if position.dependent:
             out[:] = self.rows.table[sparse.row]
             out[sparse.words] = sparse.values
-            return
+            return position
         self.rows.used[sparse.row] = 1
         row = self.rows.claim(position)
         dense = self.rows.table[row]
@@ -109,45 +148,60 @@ class Masks:
         dense[sparse.words] = sparse.values
         position.sparse = None
         out[:] = dense
+        return position
 
     # ---- parts of a computation
 
-    def _compute(self, position: Position) -> SparseMask:
+    def _compute(self, position: Position, stack: int) -> Position:
+        """Makes the mask of a position, or of what this one has to be split into for it."""
         while True:
             lent, sweeps = self._tables.pauses.count, self.rows.sweeps
-            mask = self._try_compute(position)
+            made = self._try_compute(position, stack)
             # Where the lock was lent meanwhile, a row that was built upon may be another's now.
             if self._tables.pauses.count == lent or self.rows.sweeps == sweeps:
-                return mask
+                return made
 
-    def _try_compute(self, position: Position) -> SparseMask:
+    def _try_compute(self, position: Position, stack: int) -> Position:
         tables, walker = self._tables, self._walker
         row, frame, count = position.row, position.frame, position.count
         if row == tables.end_row:
-            return self._end_mask()
+            position.sparse = SparseMask(self._fixed, EMPTY, *self._with_eos(EMPTY, NOTHING, NOTHING))
+            return position
         if self._form[2 * row] < 0:
             tables.build_row(row)
         plan = self._plan(row, frame, count)
         base = plan.base.table_row
         changes = Changes()
+        depth = 0
         if plan.items or len(plan.exits):
-            changes = walker.walk(plan.items, base=base, exits=plan.exits, frame=frame, count=count)
+            changes = walker.walk(plan.items, base=base, exits=plan.exits, frame=frame, count=count, stack=stack)
             self._learn(row, walker.visited)
+            while stack > walker.lowest:  # what waited there, or that nothing did, has had a say
+                top, stack = self._top[stack], self._rest[stack] if stack else -1
+                depth += 1
+                if depth > position.depth:
+                    position = position.below(top)
         self.computed += 1
         words, values, dependent = changes
         label = self._accept[row] - 1
         if label >= 0:
-            if self._ends(frame, label):
+            ends = self._ends(frame, label)
+            if ends:
                 words, values = self._with_eos(base, words, values)
-            elif self._scopes[frame]:
+            elif ends is None or self._scopes[frame]:
                 dependent += self._eos
         position.dependent = dependent  # at once: another thread may look at it
-        return SparseMask(plan.base, base, words, values)
+        position.sparse = SparseMask(plan.base, base, words, values)
+        return position
 
-    def _ends(self, frame: int, label: int) -> bool:
-        """Whether the text may end where a lexeme of `frame` ends with `label`, and perhaps others with it."""
+    def _ends(self, frame: int, label: int) -> bool | None:
+        """Whether the text may end where a lexeme of `frame` ends with `label`, and perhaps others with it; None where
+        the stack decides.
+        """
         while label >= 0:
             row, frame = self._tables.next(frame, label)
+            if row == CLOSED or frame < 0:
+                return None
             if row <= 0 or row == self._tables.end_row:
                 return row == self._tables.end_row
             self._tables.build_row(row)
@@ -172,7 +226,7 @@ class Masks:
     def _plan_ending(self, row: int, frame: int, count: int, label: int) -> Plan:
         """The plan of a row whose lexeme may have ended: what it reads itself, and what may come after the end."""
         after, after_frame = self._tables.next(frame, label)
-        if (after <= 0 and after != DEAD) or (after > 0 and not self._apart(row, after)):
+        if (after <= 0 and after != DEAD) or (after > 0 and (after_frame < 0 or not self._apart(row, after))):
             return Plan(self._fixed, [(MAIN, BELOW, frame, row, count, 0)])
         following = [] if after == DEAD else self._runs.items_after(after, after_frame, frame, label)
         part = self._part(row, frame) if self._wide[row] == row else None
@@ -192,7 +246,7 @@ class Masks:
         elif len(part.remains) == 1 and high == BIG:
             label, root = part.remains[0]
             following, next_frame = self._tables.next(frame, label)
-            if following > 0:
+            if following > 0 and next_frame > 0:
                 base = self._parts.folded(part)
                 items.append((root, BELOW, next_frame, following, 0, 0))
             elif following != DEAD:
@@ -252,9 +306,6 @@ class Masks:
         if effort > _EFFORT:
             self._wide[row] = row
             del self._effort[row]
-
-    def _end_mask(self) -> SparseMask:
-        return SparseMask(self._fixed, EMPTY, *self._with_eos(EMPTY, NOTHING, NOTHING))
 
     def _with_eos(self, base: int, words: Int32s, values: Int32s) -> tuple[Int32s, Int32s]:
         changed = dict(zip(words.tolist(), values.tolist(), strict=True))

@@ -46,7 +46,7 @@ class Part:
 
     base      the tokens that stay inside the lexeme
     folded    the same and the tokens that end with the lexeme, where all its ends have one label
-    exits     int32 [k, 6], items with open frame, see `kernels`
+    exits     int32 [k, 7], items with open frame, see `kernels`
     remains   (label, root) of tries of what remains of the exits' tokens; None where exits are walked one by one
     longest   the most code points that an exit has counted
     cost      uint16 or int32 [size], code points to the nearest end by way of each token, the highest value: never
@@ -114,8 +114,9 @@ class Parts:
         known = part.folded
         if known is None or known.table_row == NONE:
             known = part.folded = BaseRow()
+            below = part.base.table_row  # in a full table the new row may take its place, with all that it holds
             row = self._rows.table[self._rows.claim(known)]
-            row[:] = self._rows.table[part.base.table_row]
+            row[:] = self._rows.table[below]
             assert part.remains is not None
             set_bits(row, self._vocabulary.tries.own(part.remains[0][1]))
         self._rows.used[known.table_row] = 1

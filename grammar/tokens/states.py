@@ -22,7 +22,7 @@ SUCCESSORS_PER_STATE: Final = 6
 
 
 class State:
-    """A position and its recorded text.
+    """A position, its recorded text and its stack.
 
     successors  token -> state, for tokens accepted here before
     accepting   whether the text may end here; None: not asked yet
@@ -31,11 +31,12 @@ class State:
     way         a shortest way out; None: not asked yet
     """
 
-    __slots__ = ("accepting", "extra", "forced", "position", "successors", "texts", "way")
+    __slots__ = ("accepting", "extra", "forced", "position", "stack", "successors", "texts", "way")
 
-    def __init__(self, position: Position, texts: tuple[bytes, ...]) -> None:
+    def __init__(self, position: Position, texts: tuple[bytes, ...], stack: int) -> None:
         self.position = position
         self.texts = texts
+        self.stack = stack
         self.successors: dict[int, State] = {}
         self.accepting: bool | None = None
         self.extra: npt.NDArray[np.int64] | None = None
@@ -44,9 +45,9 @@ class State:
 
     @property
     def configuration(self) -> Configuration:
-        """Row, frame, code points counted, texts."""
+        """Row, frame, code points counted, texts, stack."""
         position = self.position
-        return Configuration(position.row, position.frame, position.count, self.texts)
+        return Configuration(position.row, position.frame, position.count, self.texts, self.stack)
 
 
 class States:
@@ -66,7 +67,7 @@ class States:
         self._successors = 0
         nowhere = Position(0, 0, 0)
         nowhere.table_row = EMPTY
-        self.terminated = State(nowhere, ())
+        self.terminated = State(nowhere, (), 0)
         self.terminated.accepting = False
 
     def __len__(self) -> int:
@@ -79,12 +80,12 @@ class States:
             return known
         if len(self._states) >= self._most:
             self._forget()
-        row, frame, count, texts = configuration
+        row, frame, count, texts, stack = configuration
         place = (row, frame, count)
         position = self._positions.get(place)
         if position is None:
             position = self._positions[place] = Position(row, frame, count)
-        state = self._states[configuration] = State(position, texts)
+        state = self._states[configuration] = State(position, texts, stack)
         return state
 
     def after(self, state: State, token: int) -> State | None:
@@ -112,7 +113,7 @@ class States:
 
     def write_mask(self, state: State, out: npt.NDArray[np.int32]) -> None:
         """Writes the mask of a state to `out`, int32 [words]."""
-        self._masks.write(state.position, out)
+        state.position = self._masks.write(state.position, state.stack, out)
         if state.position.dependent:
             if state.extra is None:
                 state.extra = self._takers(state)
@@ -160,7 +161,7 @@ class States:
 
     def _forget(self) -> None:
         """Keeps states whose masks are in use as dense rows, without their successors; matchers keep their own."""
-        self._positions = {k: p for k, p in self._positions.items() if p.table_row > EMPTY}
+        self._positions = {k: p for k, p in self._positions.items() if p.in_use()}
         kept = {}
         for configuration, state in self._states.items():
             state.successors = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..automaton.codes import (
     BIG,
     CHECK_LOW,
+    CLOSED,
     COUNT,
     LABEL_MASK,
     NEED,
@@ -33,10 +34,11 @@ class Stepper:
         self._low, self._high, self._scopes = view(tables.low), view(tables.high), view(tables.scopes)
         self._base, self._capacity = view(tables.base), view(tables.capacity)
         self._next_row, self._next_frame = view(tables.next_row), view(tables.next_frame)
+        self._top, self._rest = view(tables.stacks.top), view(tables.stacks.rest)
 
     def run(self, start: Configuration, data: bytes) -> Configuration | None:
         """The configuration after `data`; None if a byte is refused."""
-        row, frame, n, texts = start
+        row, frame, n, texts, stack = start
         rows, form, high_of, low_of = self._rows, self._form, self._high, self._low
         base_of, capacity, scopes = self._base, self._capacity, self._scopes
         next_row, next_frame = self._next_row, self._next_frame
@@ -71,18 +73,23 @@ class Stepper:
                     label = self._accept[row] - 1
                     if label < 0:
                         return None
-                at = base_of[frame] + label
-                row = next_row[at] if not texts and label < capacity[frame] else 0
-                if row > 0 and not scopes[next_frame[at]]:
-                    frame, n = next_frame[at], 0
+                while True:
+                    at = base_of[frame] + label
+                    target = next_row[at] if not texts and label < capacity[frame] else 0
+                    if target != CLOSED or not stack:
+                        break
+                    frame, label, stack = self._top[stack], next_frame[at], self._rest[stack]
+                following = next_frame[at] if target > 0 else 0
+                if following > 0 and not scopes[following]:
+                    row, frame, n = target, following, 0
                 else:
-                    after = follow(self.tables, frame, label, texts)
+                    after = follow(self.tables, frame, label, texts, stack)
                     if after is None:
                         return None
-                    row, frame, n, texts = after
+                    row, frame, n, texts, stack = after
                 if value < 0:
                     break
-        return Configuration(row, frame, n, texts)
+        return Configuration(row, frame, n, texts, stack)
 
     def forced(self, start: Configuration, limit: int) -> bytes:
         """The bytes that every text must go on with, at most `limit`; none where the text may end."""

@@ -15,13 +15,14 @@ AT: Final = 4
 BELOW_OWN: Final = 5
 
 # Columns of an item.
-ITEM: Final = 6
+ITEM: Final = 7
 NODE: Final = 0
 KIND: Final = 1
 FRAME: Final = 2
 PLACE: Final = 3
 COUNTED: Final = 4
 BASE_ROW: Final = 5
+STACK: Final = 6
 ANY_FRAME: Final = -1
 
 # Results in `counters`.
@@ -31,6 +32,8 @@ MISSES: Final = 2
 VISITED: Final = 3
 EXITS: Final = 4
 DEPENDENT: Final = 5
+LOWEST: Final = 6
+OPENED: Final = 7
 COUNTERS: Final = 16
 
 # Bits of `mode`.
@@ -43,6 +46,6 @@ PLAIN_BASE: Final = 8
 COSTS: Final = 16
 """Note each token's cost: code points counted and those that its last row still needs."""
 
-STACK_ROWS: Final = DEPTH_MASK + 2
+PATH_ROWS: Final = DEPTH_MASK + 2
 MAX_WORDS: Final = (1 << 30) - 1
 """Of a wide `allow`, how many words there are; the bit above says whether unclaimed keys may come."""

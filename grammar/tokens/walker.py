@@ -21,14 +21,16 @@ from .walkcodes import (
     EXITS,
     FIRST,
     ITEM,
+    LOWEST,
     MISSES,
+    PATH_ROWS,
     PENDING,
-    STACK_ROWS,
     VISITED,
 )
 
 Int32s = npt.NDArray[np.int32]
 Item = tuple[int, int, int, int, int, int]
+"""Node, kind, frame, row or label, n, base row; see `kernels`. The stack is that of the configuration."""
 Tensors = tuple[Any, ...]
 NOTHING: Final = np.zeros(0, np.int32)
 NO_ITEMS: Final = np.zeros((0, ITEM), np.int32)
@@ -58,8 +60,13 @@ class _Scratch:
         self.dependent = reserve(limit, np.int32)
         counters = reserve(COUNTERS, np.int32)
         self.counters = view(counters)
-        stack, bits = reserve(STACK_ROWS * 4, np.int32).reshape(-1, 4), reserve(width, np.int32)
-        first = tuple(map(tvm_ffi.from_dlpack, (stack, bits, self.touched, self.index, self.value, self.misses)))
+        # Each node opens at most one frame.
+        path, own_top, own_rest = reserve(PATH_ROWS * 5, np.int32), reserve(limit, np.int32), reserve(limit, np.int32)
+        written = (
+            path.reshape(-1, 5), own_top, own_rest, reserve(width, np.int32), self.touched, self.index, self.value,
+            self.misses,
+        )  # fmt: skip
+        first = tuple(map(tvm_ffi.from_dlpack, written))
         exits, cost = between
         last = tuple(map(tvm_ffi.from_dlpack, (counters, self.items)))
         self.tensors = (*before, *first, exits, tvm_ffi.from_dlpack(self.dependent), cost, *last)
@@ -71,6 +78,7 @@ class Walker:
 
     cost     int32 [size], what a walk with COSTS noted
     visited  nodes visited by the last walk
+    lowest   the smallest stack, of those below the configuration's, that the last walk came down to
     """
 
     def __init__(self, vocabulary: Vocabulary, tables: Tables, rows: MaskRows) -> None:
@@ -82,13 +90,13 @@ class Walker:
         self._exits: Int32s = reserve(self._limit * ITEM, np.int32).reshape(self._limit, ITEM)
         self._exit_count = 0
         self.cost = reserve(vocabulary.size, np.int32)
-        self.visited = 0
+        self.visited = self.lowest = 0
+        stacks = tables.stacks
         arrays = (
             tries.nodes, tries.roots, tries.first, tries.order, tries.summary, tries.characters, tries.lengths,
             tables.rows, tables.form, tables.edge_byte, tables.edge_next, tables.accept, tables.need, tables.reach,
             tables.reach_words, tables.loops, tables.base, tables.capacity, tables.allow, tables.low, tables.high,
-            tables.next_row, tables.next_frame,
-            rows.table,
+            tables.next_row, tables.next_frame, stacks.enters, stacks.leaves, stacks.top, stacks.rest, rows.table,
         )  # fmt: skip
         self._before: Tensors = tuple(map(tvm_ffi.from_dlpack, arrays))
         self._between: Tensors = tuple(map(tvm_ffi.from_dlpack, (self._exits, self.cost)))
@@ -105,10 +113,11 @@ class Walker:
         exits: Int32s = NO_ITEMS,
         frame: int = 0,
         count: int = 0,
+        stack: int = 0,
         mode: int = 0,
         free_row: int = 0,
     ) -> Changes:
-        """Walks from `exits` (completed by `frame` and `count`), then from `items`, over the mask row `base`.
+        """Walks from `exits` (completed by `frame`, `count` and `stack`), then from `items`, over the mask row `base`.
 
         `mode` may hold CONTEXT_FREE, COSTS and PLAIN_BASE; `free_row` is a row that every plain character leads back to
         (costs of whole subtrees are known there). Whatever the walk misses is filled on the way. An exception of a
@@ -124,12 +133,14 @@ class Walker:
             for number in item:
                 cells[cell] = number
                 cell += 1
+            cells[cell] = stack
+            cell += 1
         waiting += len(items)
         here = 0
         mode |= FIRST
         try:
             while True:
-                self._kernel(*scratch.tensors, waiting, here, frame, count, base, mode, free_row)
+                self._kernel(*scratch.tensors, waiting, here, frame, count, stack, base, mode, free_row)
                 waiting = counters[PENDING]
                 if not waiting:
                     break
@@ -143,7 +154,7 @@ class Walker:
             raise
         finally:
             self._idle.append(scratch)
-        self.visited, self._exit_count = counters[VISITED], counters[EXITS]
+        self.visited, self.lowest, self._exit_count = counters[VISITED], counters[LOWEST], counters[EXITS]
         changed = counters[CHANGED]
         dependent: list[int] = []
         if counters[DEPENDENT]:
@@ -152,7 +163,7 @@ class Walker:
         return Changes(scratch.index[:changed].copy(), scratch.value[:changed].copy(), tuple(dependent))
 
     def exits(self) -> Int32s:
-        """[k, 6]: the ends of the lexeme that the last, context-free walk met, as items that any frame can finish."""
+        """[k, 7]: the ends of the lexeme that the last, context-free walk met, as items that any frame can finish."""
         return self._exits[: self._exit_count].copy()
 
 

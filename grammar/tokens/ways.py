@@ -70,7 +70,7 @@ class Way:
             following = tried[byte]
             if following is None:
                 continue
-            if following[:3] == self.places[i + 1][:3]:
+            if following[:3] == self.places[i + 1][:3] and following.stack == self.places[i + 1].stack:
                 way = self._rest(at, i, tables, stepper)
                 if way is not None:
                     return way
