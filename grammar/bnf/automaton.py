@@ -8,6 +8,7 @@ once; the tables remember. A context-free language needs sets of stacks, and the
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import replace
 from itertools import count
 from typing import Final
 
@@ -45,7 +46,7 @@ class GrammarAutomaton:
         self.contexts = Contexts(self.cells)
         self.rows = Rows(tables, self.cells, analysis)
         self._frames: dict[int, Places] = {}
-        self._entered: dict[tuple[Thread, ...], tuple[int, int] | None] = {}
+        self._entered: dict[tuple[tuple[Thread, ...], int], tuple[int, int] | None] = {}
         self._embedder = embedder
         self._ways = WayFinder(self)
         with tables.lock:
@@ -85,7 +86,8 @@ class GrammarAutomaton:
         if label == VALUE_END:
             return self.tables.end_row, self.tables.end_frame
         places = self._frames[frame]
-        return self.enter(tuple([(state, places[place]) for state, place in self.rows.meaning(label)]))
+        states, still = self.rows.meaning(label)
+        return self.enter(tuple([(state, places[place]) for state, place in states]), still)
 
     def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> Exact:
         """The same: nothing here depends on recorded text."""
@@ -111,15 +113,19 @@ class GrammarAutomaton:
         """The contexts of a frame; None if it is not one of this grammar's."""
         return self._frames.get(frame)
 
-    def enter(self, threads: tuple[Thread, ...]) -> tuple[int, int] | None:
-        """(row, frame) after events happen to these threads; None if no text goes on, which no grammar comes to."""
+    def enter(self, threads: tuple[Thread, ...], still: int = -1) -> tuple[int, int] | None:
+        """(row, frame) after events happen to these threads; None if no text goes on then.
+
+        `still`: the bytes of which one is to be read now, as bits.
+        """
+        key = (threads, still)
         try:
-            return self._entered[threads]
+            return self._entered[key]
         except KeyError:
-            found = self._entered[threads] = self._enter(threads)
+            found = self._entered[key] = self._enter(threads, still)
             return found
 
-    def _enter(self, threads: tuple[Thread, ...]) -> tuple[int, int] | None:
+    def _enter(self, threads: tuple[Thread, ...], still: int) -> tuple[int, int] | None:
         if len(threads) == 1:
             (state, context), = threads
             counted = self.rows.counted(state)
@@ -127,6 +133,9 @@ class GrammarAutomaton:
                 chars, most, after = counted
                 return self.rows.counting(chars, after), self._frame((context,), most)
         closed = self.contexts.close(threads)
+        if still != -1:
+            idle = {thread for thread in threads if not self.rows.read_bytes(thread[0]) & still}
+            closed = replace(closed, live=tuple([thread for thread in closed.live if thread not in idle]))
         if closed.schemas:
             return self._embedder.enter(closed)
         if not closed.live:

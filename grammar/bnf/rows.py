@@ -48,8 +48,8 @@ class Rows:
         self._rows: dict[tuple[States, bool, bool], int] = {}
         self._content: dict[int, tuple[States, bool, bool]] = {}
         self._counting: dict[tuple[CharSet, int], int] = {}
-        self._labels: dict[States, int] = {}
-        self._meanings: list[States] = []
+        self._labels: dict[tuple[States, bool], int] = {}
+        self._meanings: list[tuple[States, bool]] = []
         self._values: dict[States, int] = {}
         self._inside: dict[Suffixes, int] = {}
         self._suffixes: dict[int, Suffixes] = {}
@@ -86,17 +86,26 @@ class Rows:
         """What may follow in a row inside a character, and the value that each spelling leads to."""
         return self._suffixes.get(row)
 
-    def meaning(self, label: int) -> States:
-        """The states that a label stands for."""
-        return self._meanings[label - FIRST_LABEL]
+    def meaning(self, label: int) -> tuple[States, int]:
+        """The states that a label stands for, and the bytes that are still to be read, as bits (-1: any).
 
-    def label(self, states: States) -> int:
+        Where the events of a row waited for a byte, only what can read such a byte is of interest any more.
+        """
+        states, waited = self._meanings[label - FIRST_LABEL]
+        return states, self._events_of(states) if waited else -1
+
+    def label(self, states: States, *, waited: bool = False) -> int:
         """The label of states to which events happen."""
-        found = self._labels.get(states)
+        key = (states, waited)
+        found = self._labels.get(key)
         if found is None:
-            found = self._labels[states] = FIRST_LABEL + len(self._meanings)
-            self._meanings.append(states)
+            found = self._labels[key] = FIRST_LABEL + len(self._meanings)
+            self._meanings.append(key)
         return found
+
+    def read_bytes(self, state: int) -> int:
+        """The bytes that a state reads by itself, as bits."""
+        return self._read_bytes(self._cells.info(state))
 
     @property
     def label_count(self) -> int:
@@ -127,7 +136,7 @@ class Rows:
             row = self._rows[key] = self._tables.lazy(self._build)
             self._content[row] = key
             if waiting:
-                self._tables.accept[row] = self.label(states) + 1
+                self._tables.accept[row] = self.label(states, waited=True) + 1
             elif ended:
                 self._tables.accept[row] = VALUE_END + 1
         return row

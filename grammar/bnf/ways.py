@@ -57,7 +57,7 @@ class WayFinder:
                 known = automaton.rows.states(value & ROW_MASK)
                 states = known[0] if known is not None else frozenset()
             else:
-                states = automaton.rows.meaning(-value - 1)
+                states = automaton.rows.meaning(-value - 1)[0]
             options.append((data, [(state, places[place]) for state, place in states]))
         contexts = automaton.contexts
         return min(options, key=lambda option: min(map(contexts.cost, option[1])) + len(option[0]))

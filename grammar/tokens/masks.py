@@ -18,6 +18,7 @@ from .walker import NO_ITEMS, NOTHING, Changes, Item, Walker, view
 
 Int32s = npt.NDArray[np.int32]
 
+_MANY_EXITS: Final = 200
 _EFFORT: Final = 8000
 """Nodes visited for a row in sum, beyond which its context-free part is kept: about what making that costs."""
 
@@ -242,7 +243,7 @@ class Masks:
         items: list[Item] = []
         exits = NO_ITEMS
         if part.remains is None or not part.free(low, high, count):
-            exits = part.exits
+            exits = self._living(part, frame)
         elif len(part.remains) == 1 and high == BIG:
             label, root = part.remains[0]
             following, next_frame = self._tables.next(frame, label)
@@ -257,6 +258,28 @@ class Masks:
         if wide != row:
             items.append((MAIN, BELOW, frame, row, count, self._stand_in(row, wide)))
         return Plan(base, items, exits)
+
+    def _living(self, part: Part, frame: int) -> Int32s:
+        """The exits of a part but for those whose lexeme ended before a byte that cannot come then, under a frame."""
+        if len(part.exits) < _MANY_EXITS:
+            return part.exits
+        living = np.ones(len(part.exits), np.bool_)
+        for label, chosen in part.early:
+            following = self._following(frame, label)
+            if following is not None:
+                living[chosen] = following[part.bytes[chosen]]
+        return part.exits[living]
+
+    def _following(self, frame: int, label: int) -> npt.NDArray[np.bool_] | None:
+        """bool [256], the bytes that may come where a lexeme ended with `label`; None where recorded text decides."""
+        bytes_ = np.zeros(256, np.bool_)
+        while label >= 0:
+            row, frame = self._tables.next(frame, label)
+            if row <= 0 or row == self._tables.end_row:
+                return None if row == TEXT_DEPENDENT else bytes_
+            bytes_ |= self._tables.values(row) != 0
+            label = self._accept[row] - 1
+        return bytes_
 
     def _apart(self, row: int, after: int) -> bool:
         """Whether no byte can be read both by `row`, whose lexeme may end, and by the row after that end."""

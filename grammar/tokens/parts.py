@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from ..automaton.codes import BIG, COUNT, NEVER_LOOPS, ROW_MASK, STRING_LOOPS, byte_class
 from ..automaton.tables import Tables
 from .rows import EMPTY, NONE, PLAIN_TOKENS, BaseRow, MaskRows, set_bits
-from .trie import DEPTH_MASK, DEPTH_SHIFT, END_SHIFT, PLAIN
+from .trie import BYTE_MASK, DEPTH_MASK, DEPTH_SHIFT, END_SHIFT, PLAIN
 from .vocabulary import MAIN, Vocabulary
 from .walkcodes import AFTER_LOW, BEFORE, BELOW, BELOW_OWN, CONTEXT_FREE, COSTS, COUNTED, KIND, NODE, PLACE, PLAIN_BASE
 from .walker import Walker
@@ -51,6 +52,7 @@ class Part:
     longest   the most code points that an exit has counted
     cost      uint16 or int32 [size], code points to the nearest end by way of each token, the highest value: never
     dearest   the highest cost of an allowed token
+    nodes     the tries' nodes, see `tries`
     bounded   rows for "at most r more code points"
     """
 
@@ -61,9 +63,21 @@ class Part:
     checks_low: bool
     cost: npt.NDArray[Any] | None
     dearest: int
+    nodes: npt.NDArray[np.int64]
     folded: BaseRow | None = None
     uses: int = 0
     bounded: dict[int, BaseRow] = field(default_factory=dict)
+
+    @cached_property
+    def bytes(self) -> npt.NDArray[np.int64]:
+        """The byte of each exit's node."""
+        return self.nodes[self.exits[:, NODE]] & BYTE_MASK
+
+    @cached_property
+    def early(self) -> list[tuple[int, npt.NDArray[np.int64]]]:
+        """By label: which exits are those where the lexeme ended before the node's byte."""
+        places, before = self.exits[:, PLACE], self.exits[:, KIND] == BEFORE
+        return [(label, np.flatnonzero(before & (places == label))) for label in np.unique(places[before]).tolist()]
 
     def free(self, low: int, high: int, count: int) -> bool:
         """Whether no exit can violate these bounds."""
@@ -161,6 +175,7 @@ class Parts:
             checks_low=bool((exits[:, KIND] == AFTER_LOW).any()),
             cost=cost,
             dearest=dearest,
+            nodes=self._vocabulary.tries.nodes,
         )
 
     def _costs(self, mask: npt.NDArray[np.int32]) -> tuple[npt.NDArray[Any], int]:
