@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..automaton.codes import BIG, CLOSED, DEAD, REACH_WIDE, ROW_MASK
+from ..automaton.codes import BIG, CLOSED, DEAD, REACH_WIDE, ROW_MASK, TEXT_DEPENDENT
 from ..automaton.tables import Tables
 from .parts import Part, Parts
 from .rows import EMPTY, NONE, BaseRow, MaskRows
@@ -271,12 +271,14 @@ class Masks:
         return part.exits[living]
 
     def _following(self, frame: int, label: int) -> npt.NDArray[np.bool_] | None:
-        """bool [256], the bytes that may come where a lexeme ended with `label`; None where recorded text decides."""
+        """bool [256], the bytes that may come where a lexeme ended with `label`; None where more than that decides."""
         bytes_ = np.zeros(256, np.bool_)
         while label >= 0:
             row, frame = self._tables.next(frame, label)
+            if frame < 0 or row in (CLOSED, TEXT_DEPENDENT):
+                return None
             if row <= 0 or row == self._tables.end_row:
-                return None if row == TEXT_DEPENDENT else bytes_
+                return bytes_
             bytes_ |= self._tables.values(row) != 0
             label = self._accept[row] - 1
         return bytes_
