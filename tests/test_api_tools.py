@@ -190,6 +190,10 @@ def test_a_stream_of_calls(service: FakeService, engine: Engine) -> None:
         written[call["index"]] += call["function"]["arguments"]
     assert list(map(json.loads, written)) == [{"place": "Rome"}, {"place": "Oslo"}]
     assert (deltas[-1], chunks[-1].choices[0].finish_reason) == ({}, "tool_calls")
+    service.script = words(CALL)
+    first, second, *_ = engine.chat.completions.create(messages=HELLO, tools=[WEATHER], stream=True)
+    assert json.loads(first.choices[0].delta.dump()) == {"role": "assistant", "content": None}
+    assert second.choices[0].delta.tool_calls
 
 
 def test_stop_strings_count_in_content_and_not_in_calls(service: FakeService, engine: Engine) -> None:

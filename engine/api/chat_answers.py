@@ -57,10 +57,7 @@ class ChunkAssembler:
         index = event.index
         if not self._tally.running(index):
             return []
-        chunks = []
-        if index not in self._opened:
-            self._opened.add(index)
-            chunks.append(self._chunk(index, wire.Delta(role="assistant", content="")))
+        chunks: list[wire.ChatCompletionChunk] = []
         reader = self._readers[index]
         if isinstance(event, TextDelta):
             self._tally.count(event)
@@ -68,6 +65,8 @@ class ChunkAssembler:
             logprobs = logprobs_of(event.tokens) if self._head.logprobs and event.tokens else None
             if logprobs is not None and not deltas:
                 deltas = [wire.Delta(content="")]
+            if deltas:
+                chunks += self._opening(index, deltas[0])
             for position, delta in enumerate(deltas):
                 chunks.append(self._chunk(index, delta, logprobs=None if position else logprobs))
             if not reader.stopped:
@@ -75,7 +74,9 @@ class ChunkAssembler:
             self._tally.end(index)
         else:
             self._tally.add(event)
-            chunks += [self._chunk(index, _delta(delta)) for delta in reader.end()]
+            deltas = [_delta(delta) for delta in reader.end()]
+            chunks += self._opening(index, deltas[0] if deltas else None)
+            chunks += [self._chunk(index, delta) for delta in deltas]
         finished = event if isinstance(event, Finished) else None
         chunks.append(self._chunk(index, wire.Delta(), finished=finish_reason(finished, reader, self._head)))
         if finished is not None and finished.forced_close:
@@ -83,6 +84,14 @@ class ChunkAssembler:
         if self._tally.done and self._head.includes_usage:
             chunks.append(self._envelope([], usage=self._tally.usage()))
         return chunks
+
+    def _opening(self, index: int, first: wire.Delta | None) -> list[wire.ChatCompletionChunk]:
+        """The chunk with the role, before a choice's first other one; content that begins with a call is null."""
+        if index in self._opened:
+            return []
+        self._opened.add(index)
+        content = None if first is not None and first.tool_calls else ""
+        return [self._chunk(index, wire.Delta(role="assistant", content=content))]
 
     def _chunk(
         self,
