@@ -158,7 +158,7 @@ class BatchScheduler:
 
     def _admit(self) -> None:
         while len(self.running) < self._max_batch:
-            window = list(islice((choice for choice in self.waiting if choice.ready), WINDOW))
+            window = self._window()
             if not window:
                 return
             at = self._ask("admit", len(window), 0, partial(self._policy.admit, window, tuple(self.running)))
@@ -167,6 +167,18 @@ class BatchScheduler:
             # A policy that admits no one into an empty batch would stop the engine.
             if not self._start(window[at or 0]):
                 return
+
+    def _window(self) -> list[Choice]:
+        """Whom the policy may choose from: the first in the line, and the first of every other user."""
+        ready = (choice for choice in self.waiting if choice.ready)
+        window = list(islice(ready, WINDOW))
+        if len(window) == WINDOW:
+            users = {choice.user for choice in window}
+            for choice in ready:
+                if choice.user not in users and len(window) < 2 * WINDOW:
+                    users.add(choice.user)
+                    window.append(choice)
+        return window
 
     def _start(self, choice: Choice) -> bool:
         """Begin the choice's sequence if its tokens fit beside what the running ones are about to need."""
@@ -198,7 +210,7 @@ class BatchScheduler:
         at = self._ask("preempt", len(self.running), last, partial(self._policy.preempt, tuple(self.running)))
         choice = self.running.pop(last if at is None else at)
         assert choice.sequence is not None
-        self._kv.stop(choice.sequence, keep=False)
+        self._kv.stop(choice.sequence, keep=True)
         choice.sequence = None
         choice.computed = 0
         choice.preemptions += 1

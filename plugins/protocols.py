@@ -160,7 +160,10 @@ class Scheduler(Protocol):
     def name(self) -> str: ...
 
     def admit(self, waiting: Sequence[ChoiceView], running: Sequence[ChoiceView], /) -> int | None:
-        """Index into `waiting` (at most 64, in the order of arrival, put-back ones first), or None to admit no one now.
+        """Index into `waiting`, or None to admit no one now.
+
+        `waiting`: the first 64 in the order of arrival, put-back ones first; then the first of each user who is not
+        among these, at most 64 of them.
 
         Who is named and does not fit waits for pages, and nobody overtakes it in this step. The choice may be one that
         was put back: it resumes then, with the output that it has.
@@ -248,7 +251,7 @@ class KVManager(Protocol):
         """Begin a sequence that will hold `tokens`; how many of them, from the left and fewer than all, are there
         already.
 
-        A multiple of `page_size`, so that no page is written by two sequences.
+        No page may be written by two sequences: one that is shared in part must be a copy, as the cache's fork makes.
         """
         ...
 

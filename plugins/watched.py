@@ -84,14 +84,9 @@ class WatchedKV:
 
         def work(manager: KVManager) -> int:
             shared = manager.start(sequence, tokens)
-            if (
-                shared % self.page_size
-                or not 0 <= shared < max(1, len(tokens))
-                or self._cache.length(sequence) != shared
-            ):
-                raise ValueError(
-                    f"start answered {shared!r} for {len(tokens)} tokens, or the cache holds another number"
-                )
+            held = self._cache.length(sequence)
+            if shared != held or not 0 <= shared < max(1, len(tokens)):
+                raise ValueError(f"start answered {shared!r} for {len(tokens)} tokens, and the cache holds {held}")
             return shared
 
         self._live.add(sequence)
