@@ -47,6 +47,7 @@ class GrammarAutomaton:
         self.rows = Rows(tables, self.cells, analysis)
         self._frames: dict[int, Places] = {}
         self._entered: dict[tuple[tuple[Thread, ...], int], tuple[int, int] | None] = {}
+        self._live: dict[tuple[tuple[tuple[int, ...], ...], bool], int] = {}
         self._embedder = embedder
         self._ways = WayFinder(self)
         with tables.lock:
@@ -146,11 +147,17 @@ class GrammarAutomaton:
         """The row and the frame of what may come next."""
         by_context: dict[int, list[int]] = {}
         for state, context in closed.live:
-            by_context.setdefault(context, []).append(state)
-        groups = sorted((tuple(sorted(states)), context) for context, states in by_context.items())
-        places = tuple([context for _, context in groups])
-        states = frozenset((state, place) for place, (own, _) in enumerate(groups) for state in own)
-        return self.rows.live(states, closed.ended), self._frame(places, BIG)
+            if context in by_context:
+                by_context[context].append(state)
+            else:
+                by_context[context] = [state]
+        groups = sorted([(tuple(sorted(states)), context) for context, states in by_context.items()])
+        key = (tuple([states for states, _ in groups]), closed.ended)
+        row = self._live.get(key)
+        if row is None:
+            states = frozenset((state, place) for place, own in enumerate(key[0]) for state in own)
+            row = self._live[key] = self.rows.live(states, closed.ended)
+        return row, self._frame(tuple([context for _, context in groups]), BIG)
 
     def _frame(self, places: Places, most: int) -> int:
         key = (self.number, "grammar", places, most)

@@ -9,7 +9,6 @@ the same contexts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,27 +46,38 @@ class Contexts:
         self._kernels: list[tuple[Thread, ...]] = [()]
         self._known: dict[tuple[Thread, ...], int] = {(): ROOT}
         self._reach: dict[int, int] = {}
+        self._beginnings: dict[int, tuple[bool, tuple[int, ...]] | None] = {}
         self._returns: dict[tuple[int, int], tuple[Thread, ...]] = {}
         self._costs: dict[tuple[int, int], tuple[int, Thread | None]] = {}
 
     def __len__(self) -> int:
         return len(self._kernels)
 
-    def close(self, threads: Iterable[Thread]) -> Closed:
+    def close(self, threads: tuple[Thread, ...]) -> Closed:
         """What may come next: rules that ended give way to what called them, rules that begin are entered."""
         info = self._cells.info
+        if len(threads) == 1:
+            only = threads[0]
+            beginning = self._beginning(only[0])
+            if beginning is not None:
+                reads, starts = beginning
+                live = (only,) if reads else ()
+                if starts:
+                    context = self._intern(threads)
+                    live += tuple([(start, context) for start in starts])
+                return Closed(live, (), False)
         kernel = dict.fromkeys(threads)
         waiting = list(kernel)
         ended = False
         calling: list[Thread] = []
-        live: dict[Thread, None] = {}
+        reading: dict[Thread, None] = {}
         schemas: dict[tuple[int, Thread], None] = {}
         while waiting:
             thread = waiting.pop()
             state, context = thread
             facts = info(state)
             if facts.edges or facts.tokens:
-                live[thread] = None
+                reading[thread] = None
             for number, after in facts.schemas:
                 schemas[number, (after, context)] = None
             if facts.calls:
@@ -89,10 +99,23 @@ class Contexts:
                 start = self._cells.start(rule)
                 facts = info(start)
                 if facts.edges or facts.tokens:
-                    live[start, context] = None
+                    reading[start, context] = None
                 for number, after in facts.schemas:
                     schemas[number, (after, context)] = None
-        return Closed(tuple(live), tuple(schemas), ended)
+        return Closed(tuple(reading), tuple(schemas), ended)
+
+    def _beginning(self, state: int) -> tuple[bool, tuple[int, ...]] | None:
+        """Of a state where nothing ends and no schema begins: whether it reads, and where the rules begin that do."""
+        if state not in self._beginnings:
+            facts = [self._cells.info(state)]
+            starts = [self._cells.start(rule) for rule in _bits(self._reached(state))]
+            facts += map(self._cells.info, starts)
+            plain = facts[0].final < 0 and not any(each.schemas for each in facts)
+            reading = tuple(
+                start for start, each in zip(starts, facts[1:], strict=True) if each.edges or each.tokens
+            )
+            self._beginnings[state] = (bool(facts[0].edges or facts[0].tokens), reading) if plain else None
+        return self._beginnings[state]
 
     def returns(self, context: int, rule: int) -> tuple[Thread, ...]:
         """The threads after `rule`, which began in `context`, ended."""
