@@ -86,8 +86,8 @@ class PrefixKV:
 
     So the choices of one request share its prompt, a conversation's next turn computes only what is new, and requests
     with one system prompt share that. What nobody runs is given up when pages are needed, page by page, from the leaves
-    and the least recently used first. (As in SGLang's RadixAttention, Zheng et al. 2023; the pages' reference counts are
-    the cache's.)
+    and the least recently used first (as in SGLang's RadixAttention, Zheng et al. 2023). Reference counts of pages are
+    the cache's own.
     """
 
     name = "prefix"

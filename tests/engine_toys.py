@@ -65,9 +65,10 @@ class ToyCache:
         del self.sequences[sequence], self._shared[sequence]
 
     def fork(self, parent: int, child: int, position: int = -1) -> None:
-        assert position % self.page_size == 0 and position <= len(self.sequences[parent])
+        assert 0 <= position <= len(self.sequences[parent])
         self.sequences[child] = self.sequences[parent][:position]
         self._shared[child] = self._shared[parent][: position // self.page_size]
+        self.extend(child, [])  # the page that it ends in is a copy
 
     def length(self, sequence: int) -> int:
         return len(self.sequences[sequence])
