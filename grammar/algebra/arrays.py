@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from ..errors import BudgetError
+from ..regular.dfa import lazy
 from ..schema.expr import AnyOf, Const
 from ..schema.values import Canonical
 from .clauses import ArrayClause
@@ -23,6 +24,7 @@ MAX_STATES = 20_000
 MAX_UNIQUE = 256
 
 Seen = tuple[Canonical, ...]
+Counts = tuple[int, ...]
 
 
 class ArrayProgress(NamedTuple):
@@ -69,8 +71,9 @@ class ArrayView:
             )
         spans = [(part.start, part.stop) for part in clause.each] + [(part.start, part.stop) for part in clause.counts]
         bounds = [bound or 0 for span in spans for bound in span]
-        self._tail = max(bounds, default=0)
-        self._cap = max(self._tail, self.low) if self.high is None else ENDLESS
+        # From this index on, all items are asked the same.
+        self.tail = max(bounds, default=0)
+        self._cap = max(self.tail, self.low) if self.high is None else ENDLESS
         self._item_goals: dict[int, Goal] = {}
         self._ranges = [part for part in clause.each if part.stop is None or part.stop - part.start > 1]
         self._places: dict[int, list[Literal]] = {}
@@ -78,7 +81,7 @@ class ArrayView:
             if part.stop == part.start + 1:
                 self._places.setdefault(part.start, []).extend(part.literals)
         self._counted: dict[ArrayProgress, bool] = {}
-        self._distinct = Distinct(self.goal, self._tail, reasoner) if clause.unique else None
+        self._distinct = Distinct(self.goal, self.tail, reasoner) if clause.unique else None
         self._kinds: dict[tuple[int, ...], list[frozenset[int]]] = {}
         self.start = ArrayProgress(0, (0,) * len(clause.counts), False)
 
@@ -89,7 +92,7 @@ class ArrayView:
 
     def goal(self, index: int) -> Goal:
         """What the item at `index` must satisfy by position alone."""
-        index = min(index, self._tail)
+        index = min(index, self.tail)
         found = self._item_goals.get(index)
         if found is None:
             literals = [
@@ -104,13 +107,10 @@ class ArrayView:
             found = self._item_goals[index] = self._goals.of(literals)
         return found
 
-    def missing(self, progress: ArrayProgress) -> list[tuple[Goal, int]] | None:
-        """Without counted demands: the goals of the items that must still come, and how many of each."""
-        if self._counts or self.repeats:
-            return None
-        out = [(self.goal(i), 1) for i in range(progress.length, min(self.low, self._tail))]
-        rest = self.low - max(progress.length, self._tail)
-        return [*out, (self.goal(self._tail), rest)] if rest > 0 else out
+    @property
+    def plain(self) -> bool:
+        """Whether the clause has no demands but on items by place, on their number and on their being different."""
+        return not self._counts and not self.repeats
 
     def satisfiable(self) -> bool:
         """Whether some array satisfies the clause."""
@@ -138,7 +138,7 @@ class ArrayView:
     def still(self, progress: ArrayProgress) -> int:
         """How many more items are asked for at most before the array may end."""
         counted = sum(max(0, part.low - count) for part, count in zip(self._counts, progress.counts, strict=True))
-        return max(self.low - progress.length, self._tail - progress.length if counted else 0, 0) + counted
+        return max(self.low - progress.length, self.tail - progress.length if counted else 0, 0) + counted
 
     def options(self, progress: ArrayProgress, seen: Seen) -> Iterator[tuple[Goal, ArrayProgress]]:
         """The ways to add an item: what it must satisfy, and where that leads. All are live whatever the item's value.
@@ -184,31 +184,62 @@ class ArrayView:
         return found
 
     def _search(self, progress: ArrayProgress) -> bool:
-        room = ENDLESS if self.high is None else self.high
+        if not self._counts:
+            return self._items_possible
+        # Breadth first, one item after the other, up to states that are known; then back the way that led there.
+        layers: list[dict[Counts, list[Counts]]] = []  # states of one length, each with those that it comes from
+        states: dict[Counts, list[Counts]] = {progress.counts: []}
         at = progress.length
-        states = {progress.counts}
         tried = 0
-        while True:
-            done = any(all(c >= part.low for c, part in zip(counts, self._counts, strict=True)) for counts in states)
-            if done and at >= self.low:
+        while states:
+            good = {counts for counts in states if self._settled(ArrayProgress(at, counts, False))}
+            if good:
+                for length, layer in zip(range(at, progress.length - 1, -1), [states, *reversed(layers)], strict=True):
+                    self._counted.update((ArrayProgress(length, counts, False), True) for counts in good)
+                    good = {before for counts in good for before in layer[counts]}
                 return True
-            if at >= room:
-                return False
-            if at >= self._tail:
-                return any(self._tail_live(ArrayProgress(at, counts, False)) for counts in states)
-            if not self._reasoner.nonempty(self.goal(at)):
-                return False
-            following: set[tuple[int, ...]] = set()
+            following: dict[Counts, list[Counts]] = {}
             for counts in states:
                 here = ArrayProgress(at, counts, False)
-                following |= {after.counts for _, after in self._demands(here, self.goal(at))}
+                if self._counted.get(here) is False:
+                    continue
+                for _, after in self._demands(here, self.goal(at)):
+                    following.setdefault(after.counts, []).append(counts)
+            layers.append(states)
             states = following
             at += 1
             tried += len(states)
-            if not states:
-                return False
             if tried > MAX_STATES:
                 raise BudgetError("too many ways to spread `contains` over the items of an array", keyword="contains")
+        for length, layer in enumerate(layers, progress.length):
+            self._counted.update((ArrayProgress(length, counts, False), False) for counts in layer)
+        return False
+
+    @lazy
+    def _items_possible(self) -> bool:
+        """Whether each item that must come is possible, without counted demands."""
+        last = min(self.low, self.tail + 1)
+        return all(self._reasoner.nonempty(self.goal(i)) for i in range(last)) and (
+            self.high is None or self.low <= self.high
+        )
+
+    def _settled(self, here: ArrayProgress) -> bool:
+        """Whether the array can be completed from here, seen without trying items; otherwise `_counted` may say no."""
+        known = self._counted.get(here)
+        if known is None:
+            at = here.length
+            if at >= self.low and all(c >= part.low for c, part in zip(here.counts, self._counts, strict=True)):
+                known = True
+            elif self.high is not None and at >= self.high:
+                known = False
+            elif at >= self.tail:
+                known = self._tail_live(here)
+            elif not self._reasoner.nonempty(self.goal(at)):
+                known = False
+            else:
+                return False
+            self._counted[here] = known
+        return known
 
     def _choices(self, progress: ArrayProgress, seen: Seen) -> Iterator[tuple[Goal, ArrayProgress]]:
         """What the next item may be asked: every choice of counted demands it meets, and of being a repetition."""
@@ -251,7 +282,7 @@ class ArrayView:
     def _can_repeat(self, progress: ArrayProgress, seen: Seen) -> bool:
         room = ENDLESS if self.high is None else self.high
         first = progress.length
-        last = min(max(self._tail, first) + 2, room)
+        last = min(max(self.tail, first) + 2, room)
         if seen and any(
             self._reasoner.nonempty(self._goals.both(self.goal(i), [(self._reasoner.any_const_node(seen), True)]))
             for i in range(first, last)
@@ -280,7 +311,7 @@ class ArrayView:
         """The sets of demands (by position in `here`) that one item of the tail can meet together."""
         found = self._kinds.get(here)
         if found is None:
-            base = self.goal(self._tail)
+            base = self.goal(self.tail)
             ways: list[tuple[Goal, frozenset[int]]] = [(base, frozenset())] if self._reasoner.nonempty(base) else []
             for place, j in enumerate(here):
                 part = self._counts[j]

@@ -22,7 +22,7 @@ from .scalars import Numbers, Strings
 
 FAR = 1 << 30
 FEW = 32
-TOO_MANY = 20_000  # items that must come: no text so long is written
+TOO_MANY = 16_000  # items that must come: no text so long is written
 
 
 class Forms(Protocol):
@@ -76,7 +76,7 @@ class Costs:
     def _value(self, goal: Goal) -> int:
         best = min((len(name) for name in self._forms.literals(goal)), default=FAR)
         for language in self._forms.strings(goal):
-            best = min(best, 2 + max(language.low, language.dfa.shortest(language.dfa.start or 0)))
+            best = min(best, 2 + max(language.low, language.dfa.near(language.dfa.start or 0)))
         for spec in self._forms.numbers(goal):
             dfa = self._views.number_dfa(spec)
             if dfa.start is not None:
@@ -143,6 +143,24 @@ class Costs:
     def _member(self, view: ObjectView, symbol: int) -> int:
         return 4 + view.key_length(symbol) + self.value(view.goal(symbol))
 
+    def _items(self, view: ArrayView, at: int) -> int:
+        """The sum over items that must come from index `at` on, where items are not counted."""
+        stop = min(view.low, view.tail)
+        rest = view.low - max(at, view.tail)
+        total = rest * (1 + self.value(view.goal(view.tail))) if rest > 0 else 0
+        if stop - at <= FEW:
+            return total + sum([1 + self.value(view.goal(i)) for i in range(at, stop)])
+
+        def following(i: int) -> int:
+            if i == stop:
+                return 0
+            return self._memo.get((view, "from", i), lambda: 1 + self.value(view.goal(i)) + following(i + 1))
+
+        if (view, "from", at) not in self._memo:
+            for i in range(stop - 1, at - 1, -1):  # from the end, so that no recursion is deep
+                following(i)
+        return total + following(at)
+
     def _array(self, view: ArrayView, progress: ArrayProgress, seen: Seen) -> int:
         if view.still(progress) > TOO_MANY:
             return FAR
@@ -151,9 +169,8 @@ class Costs:
             total += (1 if seen else 2) * (1 + self.value(view.goal(progress.length)))
             progress = progress._replace(repeated=True)
         while not view.closable(progress):
-            missing = view.missing(progress)
-            if missing is not None:
-                return min(FAR, total + sum(times * (1 + self.value(goal)) for goal, times in missing))
+            if view.plain:
+                return min(FAR, total + self._items(view, progress.length))
             options = [
                 (view.still(after), self.value(goal), after, goal) for goal, after in view.options(progress, seen)
             ]

@@ -28,13 +28,13 @@ class Goal:
     `types` are the types that its `type` keywords leave: most questions about the others need no further look.
     """
 
-    __slots__ = ("forms", "impossible", "literals", "number", "types")
+    __slots__ = ("impossible", "literals", "number", "plain", "types")
 
     def __init__(self, number: int, literals: tuple[Literal, ...], impossible: bool) -> None:
         self.number = number
         self.literals = literals
         self.impossible = impossible
-        self.forms: dict[str, object] = {}  # what expansion learned, by kind of form
+        self.plain: frozenset[JsonType] | None = None  # see `obvious`
         types: frozenset[JsonType] = frozenset() if impossible else EVERY_TYPE
         for expr, sign in literals:
             if isinstance(expr, Types):

@@ -69,6 +69,12 @@ def shortest(goal: Goal) -> int:
 
 def _plain(goal: Goal) -> frozenset[JsonType]:
     """The types whose plain value satisfies the goal; none also if that is not plain to see."""
+    if goal.plain is None:
+        goal.plain = _held(goal)
+    return goal.plain
+
+
+def _held(goal: Goal) -> frozenset[JsonType]:
     types = goal.types
     for expr, sign in goal.literals:
         if type(expr) is Types:

@@ -13,7 +13,18 @@ from itertools import combinations
 from typing import Any, TypeVar
 
 from ..errors import BudgetError
-from ..regular import ANY, Language, NumberSpec, complement, format_language, intersect, numbers_empty, pattern, words
+from ..regular import (
+    ANY,
+    Language,
+    NumberSpec,
+    complement,
+    format_language,
+    intersect,
+    joined,
+    numbers_empty,
+    pattern,
+    words,
+)
 from ..regular import contains as number_contains
 from ..schema.expr import (
     AnyOf,
@@ -37,6 +48,7 @@ Strings = tuple[Language, ...]
 Numbers = tuple[NumberSpec, ...]
 EVERY_NUMBER = NumberSpec()
 MAX_LISTED = 10_000
+MAX_PRODUCTS = 2
 MAX_UNION = 1_000
 _LITERAL_TYPES = frozenset(("null", "boolean"))
 MAX_OVERLAPS = 64
@@ -245,12 +257,27 @@ def _nonempty(languages: Iterable[Language]) -> tuple[Language, ...]:
 def _meet_strings(left: Strings, right: Strings) -> Strings:
     if left == (ANY,):
         return right
+    if len(left) * len(right) > MAX_PRODUCTS:
+        left, right = _joined(left), _joined(right)
     if len(left) * len(right) > MAX_UNION:
         raise BudgetError(
-            f"{len(left)} times {len(right)} alternative patterns meet on one string",
+            f"{len(left)} times {len(right)} alternative patterns with other lengths meet on one string",
             remedy="simplify the combination of anyOf, oneOf, not or if beside each other",
         )
     return _nonempty(dict.fromkeys(intersect(a, b) for a in left for b in right))
+
+
+def _joined(languages: Strings) -> Strings:
+    """The same union as few languages: a list of words, and automata that follow many others in lockstep."""
+    listed: dict[str, None] = {}
+    rest: list[Language] = []
+    for language in languages:
+        found = language.words(MAX_LISTED) if language.finite else None
+        if found is None:
+            rest.append(language)
+        else:
+            listed.update(dict.fromkeys(found))
+    return (*((words(listed),) if listed else ()), *joined(rest))
 
 
 def _number_atom(expr: Expr, sign: bool) -> tuple[NumberSpec, ...] | None:

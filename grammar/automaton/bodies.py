@@ -58,7 +58,7 @@ class Bodies:
         else:
             if not common:
                 low, high = 0, None
-            row = self._product(given, common, label_of)
+            row = self._product(given, common, label_of, high is not None)
         return row, low, BIG if high is None else high
 
     def _choice(self, words: dict[str, int], free: int, label_of: LabelOf) -> int:
@@ -79,7 +79,7 @@ class Bodies:
             row = self._choices[labelled, body] = rows.root
         return row
 
-    def _product(self, given: _Sorted, common: bool, label_of: LabelOf) -> int:
+    def _product(self, given: _Sorted, common: bool, label_of: LabelOf, bounded: bool) -> int:
         tags_of: dict[Dfa, int] = {}
         by_tags: dict[int, list[str]] = {}
         for word, tags in given.words.items():
@@ -93,8 +93,8 @@ class Bodies:
         parts = tuple(Part(dfa, tags) for dfa, tags in tags_of.items())
         if len(parts) == 1:
             only = parts[0]
-            return self.strings.language(only.dfa, label_of(only.tags)).row(_start(only.dfa))
-        return ProductRows(self.strings, parts, label_of).start()
+            return self.strings.language(only.dfa, label_of(only.tags), bounded).row(_start(only.dfa))
+        return ProductRows(self.strings, parts, label_of, bounded).start()
 
 
 def _sorted(parts: Iterable[tuple[Language, int]]) -> _Sorted:

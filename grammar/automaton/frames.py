@@ -396,7 +396,11 @@ def number_dfa(spec: NumberSpec, options: FrameOptions) -> Dfa:
 
 def spelled(spec: NumberSpec, options: FrameOptions) -> bool:
     """Whether some number of a (not empty) specification is short enough to be written."""
-    if spec.only is None and options.max_digits >= _EASY_DIGITS:
+    if options.max_digits >= _EASY_DIGITS:
+        if spec.only is not None:
+            if any(value.denominator == 1 and abs(value.numerator) <= _EASY for value in spec.only):
+                return True
+            return number_dfa(spec, options).start is not None
         parts = [bound for bound in (spec.low, spec.high, *spec.steps) if bound is not None]
         if all(abs(part.numerator) <= _EASY and part.denominator <= _EASY for part in parts) and not spec.not_steps:
             return True  # the usual case, without building anything

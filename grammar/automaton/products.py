@@ -67,9 +67,7 @@ def tags_of(parts: tuple[Part, ...], state: ProductState) -> int:
     return tags
 
 
-def shortest(parts: tuple[Part, ...], state: ProductState) -> int:
-    """The least number of code points to where some part accepts."""
-    return min(
-        (p.dfa.shortest(s) for p, s in zip(parts, state, strict=True) if s is not None),
-        default=BIG,
-    )
+def shortest(parts: tuple[Part, ...], state: ProductState, *, exact: bool) -> int:
+    """The number of code points to where some part accepts: the least, or about that."""
+    alive = [(part.dfa, own) for part, own in zip(parts, state, strict=True) if own is not None]
+    return min([dfa.shortest(own) if exact else dfa.near(own) for dfa, own in alive], default=BIG)

@@ -29,7 +29,7 @@ class StringRows:
         self.tables = tables
         self.chars = chars
         self._bodies: dict[int, int] = {}
-        self._languages: dict[tuple[Dfa, int], DfaRows] = {}
+        self._languages: dict[tuple[Dfa, int, bool], DfaRows] = {}
 
     def body(self, label: int) -> int:
         """The row inside a string that may be any, and ends with `label`."""
@@ -39,20 +39,21 @@ class StringRows:
             self.chars.write(row, (ALL,), (row,), closing_value(label), total=True)
         return row
 
-    def language(self, dfa: Dfa, label: int) -> DfaRows:
-        """The rows of a language's states, ending with `label`."""
-        rows = self._languages.get((dfa, label))
+    def language(self, dfa: Dfa, label: int, bounded: bool) -> DfaRows:
+        """The rows of a language's states, ending with `label`; `bounded`: a frame counts what is still to come."""
+        rows = self._languages.get((dfa, label, bounded))
         if rows is None:
-            rows = self._languages[dfa, label] = DfaRows(self, dfa, label)
+            rows = self._languages[dfa, label, bounded] = DfaRows(self, dfa, label, bounded)
         return rows
 
 
 class DfaRows:
     """One language: a row for each state of its automaton, made as it is first reached."""
 
-    def __init__(self, strings: StringRows, dfa: Dfa, label: int) -> None:
+    def __init__(self, strings: StringRows, dfa: Dfa, label: int, bounded: bool) -> None:
         self._strings = strings
         self._dfa = dfa
+        self._ahead = dfa.shortest if bounded else dfa.near
         self._label = label
         self._rows: dict[int, int] = {}
         self._state_of: dict[int, int] = {}
@@ -68,7 +69,7 @@ class DfaRows:
                 tables = self._strings.tables
                 row = tables.lazy(self._build)
                 self._state_of[row] = state
-                tables.need[row] = self._dfa.shortest(state)
+                tables.need[row] = self._ahead(state)
             self._rows[state] = row
         return row
 
@@ -124,10 +125,13 @@ class ProductRows:
     ordinary position pays for its alternatives only where they differ.
     """
 
-    def __init__(self, strings: StringRows, parts: tuple[Part, ...], label_of: Callable[[int], int]) -> None:
+    def __init__(
+        self, strings: StringRows, parts: tuple[Part, ...], label_of: Callable[[int], int], bounded: bool
+    ) -> None:
         self._strings = strings
         self._parts = parts
         self._label_of = label_of
+        self._bounded = bounded
         self._rows: dict[tuple[int, ProductState], int] = {}
         self._state_of: dict[int, tuple[int, ProductState]] = {}
 
@@ -156,11 +160,11 @@ class ProductRows:
             return strings.body(self._label_of(free))
         if len(alive) == 1 and not free:
             part, current = alive[0]
-            return strings.language(part.dfa, self._label_of(part.tags)).row(current)
+            return strings.language(part.dfa, self._label_of(part.tags), self._bounded).row(current)
         row = strings.tables.lazy(self._build)
         self._state_of[row] = (free, state)
         if not free:
-            strings.tables.need[row] = shortest(self._parts, state)
+            strings.tables.need[row] = shortest(self._parts, state, exact=self._bounded)
         return row
 
     def _build(self, row: int) -> None:

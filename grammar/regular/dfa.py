@@ -24,6 +24,7 @@ Step = tuple[tuple[CharSet, int], ...]
 
 _MAX_STATES = 100_000
 _MAX_SEARCH = 50_000
+_EASY_SEARCH = 2_000
 _MAX_COUNTABLE_SEARCH = 256
 _KEPT_AUTOMATA = 1024
 
@@ -89,6 +90,10 @@ class Dfa(ABC):
     def shortest(self, state: int) -> int:
         """The least number of code points from `state` to acceptance: 0 if it accepts."""
 
+    def near(self, state: int) -> int:
+        """The number of code points to some acceptance, the least unless finding that takes too long."""
+        return self.shortest(state)
+
     def longest(self, state: int) -> int:
         """An upper bound of the code points from `state` to acceptance; INFINITE where none is known."""
         return INFINITE
@@ -115,7 +120,10 @@ class LazyDfa(Dfa, Generic[S]):
         self._all_moves: list[Step | None] = []
         self._live_moves: list[Step | None] = []
         self._distances: dict[int, int] = {}
+        self._near: dict[int, int] = {}
+        self._hard = False
         self._most_states = _MAX_STATES
+        self._most_searched = _MAX_SEARCH
         self._lock = threading.RLock()
 
     # What a subclass says
@@ -131,6 +139,10 @@ class LazyDfa(Dfa, Generic[S]):
         """A lower bound of the distance to acceptance; INFINITE if certainly dead."""
         return 0 if self._accepts(state) else 1
 
+    def _guess(self, state: S) -> int:
+        """About how far acceptance is."""
+        return self._at_least(state)
+
     # What the world sees
 
     @lazy
@@ -138,7 +150,7 @@ class LazyDfa(Dfa, Generic[S]):
         if self._first is None:
             return None
         state = self._number(self._first)
-        return state if self.shortest(state) < INFINITE else None
+        return state if self.near(state) < INFINITE else None
 
     @property
     def start(self) -> int | None:
@@ -149,7 +161,7 @@ class LazyDfa(Dfa, Generic[S]):
         if found is None:
             with self._lock:
                 moves = self._raw(state)
-                found = self._live_moves[state] = tuple(m for m in moves if self.shortest(m[1]) < INFINITE)
+                found = self._live_moves[state] = tuple(m for m in moves if self.near(m[1]) < INFINITE)
         return found
 
     def accepting(self, state: int) -> bool:
@@ -161,6 +173,23 @@ class LazyDfa(Dfa, Generic[S]):
             with self._lock:
                 found = self._distance(state)
         return found
+
+    def near(self, state: int) -> int:
+        found = self._distances.get(state)
+        if found is None:
+            found = self._near.get(state)
+        if found is None:
+            with self._lock:
+                found = self._nearby(state)
+        return found
+
+    def _nearby(self, state: int) -> int:
+        if not self._hard:
+            found = self._search(state, min(_EASY_SEARCH, self._most_searched))
+            if found is not None:
+                return found
+            self._hard = True  # and so are most searches from its other states
+        return self._greedy(state)
 
     @lazy
     def countable(self) -> bool:
@@ -193,7 +222,19 @@ class LazyDfa(Dfa, Generic[S]):
         return found
 
     def _distance(self, start: int) -> int:
-        """Best-first search (A*) for acceptance; settles the states on the way, or all it saw if there is none."""
+        found = self._search(start, self._most_searched)
+        if found is None:
+            raise self._lost()
+        return found
+
+    def _lost(self) -> BudgetError:
+        return BudgetError(f"no word found among {self._most_searched} states of {self.name}")
+
+    def _search(self, start: int, most: int) -> int | None:
+        """Best-first search (A*) for acceptance; settles the states on the way, or all it saw if there is none.
+
+        None once it has seen `most` states.
+        """
         known, states = self._distances, self._states
         if (found := known.get(start)) is not None:
             return found
@@ -219,9 +260,36 @@ class LazyDfa(Dfa, Generic[S]):
                     ahead = known[target] if target in known else self._at_least(states[target])
                     if ahead < INFINITE:
                         heappush(heap, (depth + 1 + ahead, -depth - 1, target))
-            if len(best) > _MAX_SEARCH:
-                raise BudgetError(f"no word found among {_MAX_SEARCH} states of {self.name}")
+            if len(best) > most:
+                return None
         for state in best:
+            known[state] = INFINITE
+        return INFINITE
+
+    def _greedy(self, start: int) -> int:
+        """Search for any acceptance, ever where it seems nearest: `near` of the states on the way."""
+        known, states = self._distances, self._states
+        parent = {start: start}
+        heap = [(0, 0, start)]
+        while heap:
+            _, _, state = heappop(heap)
+            if state in known or state in self._near or self._accepts(states[state]):
+                step = known.get(state, self._near.get(state, 0))
+                while step < INFINITE:
+                    self._near[state] = step
+                    if state == start:
+                        return step
+                    state, step = parent[state], step + 1
+                continue
+            for _, target in self._raw(state):
+                if target not in parent:
+                    parent[target] = state
+                    ahead = self._guess(states[target])
+                    if ahead < INFINITE:
+                        heappush(heap, (ahead, -len(parent), target))  # of equals the latest: on, not around
+            if len(parent) > self._most_searched:
+                raise self._lost()
+        for state in parent:
             known[state] = INFINITE
         return INFINITE
 

@@ -101,6 +101,9 @@ class ListDfa(LazyDfa[int]):
         found = self._distances[start] = self.item.shortest(self._states[start])
         return found
 
+    def _nearby(self, state: int) -> int:
+        return self.item.near(self._states[state])
+
 
 def idn_hostname() -> Language:
     """Format `idn-hostname`; `formats` names what is not checked."""

@@ -69,6 +69,11 @@ class Language:
         """The number of words, or `limit` if there are more."""
         return _cardinality(self.unbounded().dfa, limit)
 
+    @property
+    def finite(self) -> bool:
+        """Whether the language is known by its words: a list of them, perhaps with bounds on their length."""
+        return finite_words(self.dfa) is not None
+
     def words(self, limit: int) -> tuple[str, ...] | None:
         """All words in order of code points, if they are at most `limit`; else None."""
         listed = finite_words(self.dfa)
@@ -143,6 +148,14 @@ def union(a: Language, b: Language) -> Language:
     return Language(any_of((a.unbounded().dfa, b.unbounded().dfa)))
 
 
+def joined(languages: Iterable[Language]) -> tuple[Language, ...]:
+    """The union of the languages as one for each bound on length."""
+    by_bounds: dict[tuple[int, int | None], list[Dfa]] = {}
+    for language in languages:
+        by_bounds.setdefault((language.low, language.high), []).append(language.dfa)
+    return tuple(Language(any_of(dfas), low, high) for (low, high), dfas in by_bounds.items())
+
+
 def _touch(a: Language, b: Language) -> bool:
     first, second = (a, b) if a.low <= b.low else (b, a)
     return first.high is None or second.low <= first.high + 1
@@ -153,7 +166,7 @@ def _normal(language: Language) -> Language:
     dfa, low, high = language.dfa, language.low, language.high
     if (high is not None and low > high) or dfa.start is None:
         return EMPTY
-    if low <= dfa.shortest(dfa.start):
+    if low and low <= dfa.shortest(dfa.start):
         low = 0
     if high is not None and dfa.longest(dfa.start) <= high:
         high = None

@@ -90,6 +90,9 @@ class PositionDfa(LazyDfa[int]):
             found = self._distances[state] = min(distances[p] for p in bits_of(self._states[state]))
         return found
 
+    def near(self, state: int) -> int:
+        return self.shortest(state)
+
     def longest(self, state: int) -> int:
         known = self._position_longest
         return max(known[p] for p in bits_of(self._states[state])) if known else INFINITE

@@ -8,6 +8,7 @@ from .charset import ALL, EMPTY_SET, CharSet
 from .dfa import EMPTY_DFA, INFINITE, Dfa, LazyDfa, StarDfa, interned, star
 
 _GONE = -1
+_LEAST_SEARCHED = 5_000
 
 
 class AllOfDfa(LazyDfa[tuple[int, ...]]):
@@ -18,6 +19,7 @@ class AllOfDfa(LazyDfa[tuple[int, ...]]):
         first = None if None in starts else tuple(s for s in starts if s is not None)
         super().__init__(("all", frozenset(parts)), " and ".join(part.name for part in parts), first)
         self.parts = parts
+        self._most_searched = max(_LEAST_SEARCHED, self._most_searched // len(parts))  # a state costs a step of each
 
     def _moves(self, state: tuple[int, ...]) -> Iterable[tuple[CharSet, tuple[int, ...]]]:
         combined: list[tuple[CharSet, tuple[int, ...]]] = [(ALL, ())]
@@ -35,6 +37,9 @@ class AllOfDfa(LazyDfa[tuple[int, ...]]):
 
     def _at_least(self, state: tuple[int, ...]) -> int:
         return max(part.shortest(number) for part, number in zip(self.parts, state, strict=True))
+
+    def _guess(self, state: tuple[int, ...]) -> int:
+        return sum(part.near(number) for part, number in zip(self.parts, state, strict=True))
 
     def longest(self, state: int) -> int:
         return min(part.longest(number) for part, number in zip(self.parts, self._states[state], strict=True))
@@ -74,6 +79,12 @@ class AnyOfDfa(LazyDfa[tuple[int, ...]]):
         )
         self._distances[start] = found
         return found
+
+    def near(self, state: int) -> int:
+        return min(
+            (part.near(n) for part, n in zip(self.parts, self._states[state], strict=True) if n != _GONE),
+            default=INFINITE,
+        )
 
     def longest(self, state: int) -> int:
         return max(part.longest(n) for part, n in zip(self.parts, self._states[state], strict=True) if n != _GONE)

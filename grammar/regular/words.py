@@ -49,6 +49,9 @@ class WordsDfa(LazyDfa[Range]):
             found = self._distances[state] = min(map(len, self.words[at:end])) - depth
         return found
 
+    def near(self, state: int) -> int:
+        return self.shortest(state)
+
     def longest(self, state: int) -> int:
         at, end, depth = self._states[state]
         return max(map(len, self.words[at:end])) - depth

@@ -163,7 +163,7 @@ class Reader:
         if scope.dialect.id_keyword in value or "$schema" in value:
             scope = self._references.inside(scope, value, at)
         node = self._object(Site(self, value, scope, at, depth))
-        return node if self._sharing is None else self._sharing.one(node)
+        return self._sharing.one(node) if self._sharing is not None else node
 
     def _leaf(self, value: dict[str, Any], scope: Scope, at: str, depth: int) -> Expr:
         """A schema that says a type at most, as half of all do: one node for each."""

@@ -45,11 +45,18 @@ class Sharing:
         self._known.add(id(known))
         return known
 
-    def _shape(self, node: Expr) -> Any:
+    def _shape(self, node: Any) -> Any:
         """A key equal for equal content. Subschemas are keyed by identity, so that no content is hashed twice."""
-        if id(node) in self._known:
-            return id(node)
-        composite = _SHAPES.get(type(node))
+        same = id(node)
+        if same in self._known:
+            return same
+        kind = type(node)
+        if kind is EachProperty:  # the most common one, without a call
+            keys, then = node.keys, id(node.then)
+            if then not in self._known:
+                then = self._shape(node.then)
+            return kind, keys.names, keys.patterns, keys.negated, then, node.evaluates
+        composite = _SHAPES.get(kind)
         return node if composite is None else composite(node, self._shape)
 
 
@@ -63,14 +70,6 @@ _SHAPES: Mapping[type, Callable[[Any, Callable[[Expr], Any]], Any]] = {
     OneOf: _many,
     Not: lambda node, shape: (Not, shape(node.part)),
     IfThenElse: lambda node, shape: (IfThenElse, shape(node.test), shape(node.then), shape(node.otherwise)),
-    EachProperty: lambda node, shape: (
-        EachProperty,
-        node.keys.names,
-        node.keys.patterns,
-        node.keys.negated,
-        shape(node.then),
-        node.evaluates,
-    ),
     # Hashing a node calls Python code: the two most common ones are taken apart.
     Required: lambda node, shape: (Required, node.name),
     Types: lambda node, shape: (Types, node.types),
