@@ -1,4 +1,4 @@
-"""The command line: `slipcast chat`, `slipcast serve`, `slipcast schema check|sample`.
+"""The command line: `slipcast chat`, `slipcast serve`, `slipcast schema check|sample`, `slipcast convert`.
 
 Each command is a module with `add` (its arguments) and `run` (its work); it is imported when it is asked for, so
 that `--help` and `schema` never wait for the model runtime. Bad input is one line on stderr (what, where, remedy)
@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import NoReturn
 
 from .errors import EngineError
@@ -22,7 +23,7 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 UNEXPECTED = 1
 
-MODEL_HELP = "name of a known model, or path of a GGUF file (default: %(default)s)"
+MODEL_HELP = "known name, GGUF file, Hugging Face folder, or HF://org/name (default: %(default)s)"
 
 
 class Parser(argparse.ArgumentParser):
@@ -74,6 +75,7 @@ def build_parser() -> Parser:
     _add_serve(commands.add_parser("serve", help="serve a model over OpenAI's REST API"))
     _add_schema(commands.add_parser("schema", help="look at a JSON Schema: what is enforced, what it lets through"))
     _add_grammar(commands.add_parser("grammar", help="look at a grammar text, or write it in another syntax"))
+    _add_convert(commands.add_parser("convert", help="quantise a model, and say what that costs"))
     return parser
 
 
@@ -164,6 +166,19 @@ def positive(text: str) -> int:
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
     return int(text)
+
+
+def _add_convert(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="GGUF file, Hugging Face folder, or HF://org/name")
+    names = "q4f16_1, q4f16_0, q8f16_1, q0f16, q0bf16 or q0f32"
+    parser.add_argument("-q", "--quantization", required=True, metavar="NAME", help=names)
+    parser.add_argument("-o", "--output", required=True, type=Path, metavar="OUT", help="GGUF file to write")
+    parser.add_argument("--text", metavar="FILE", help="compare the models on this text; - reads standard input")
+    parser.add_argument("--no-compare", action="store_true", help="do not run the models to compare them")
+    parser.add_argument(
+        "--allow-requantize", action="store_true", help="take a model that is quantised already, and lose twice"
+    )
+    parser.set_defaults(run=_later("cli_convert"))
 
 
 def _later(module: str, function: str = "run") -> Callable[[argparse.Namespace], int]:
