@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 from ..algebra import ArrayProgress, ArrayView, Goal, bits
 from ..schema.values import Canonical, canonical, parse_json
+from .alternatives import merged
 from .answers import DEPENDS, Answer
 from .codes import ARRAY_CLOSE, ITEM_NEXT
 from .frames import Builder, FrameHandler, Position, Texts
@@ -150,18 +151,7 @@ class _AfterItem:
         return self._array.close()
 
     def _merged(self, tags: int) -> tuple[Alternative, ...]:
-        merged: dict[tuple[ArrayView, ArrayProgress], int] = {}
-        for group in bits(tags):
-            for view, progress, own in self._groups[group]:
-                merged[view, progress] = merged.get((view, progress), 0) | own
-        return tuple(
-            (view, progress, own)
-            for (view, progress), own in merged.items()
-            if not any(
-                view is same and progress != other and own & ~theirs == 0 and view.dominates(other, progress)
-                for (same, other), theirs in merged.items()
-            )
-        )
+        return merged((each for group in bits(tags) for each in self._groups[group]), ArrayView.dominates)
 
 
 def _loose(builder: Builder, position: Position) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable
 
-from ..algebra import Goal, Progress, bits
+from ..algebra import Goal, bits
+from .alternatives import merged
 from .answers import DEPENDS, Answer
 from .codes import OBJECT_CLOSE
 from .frames import Alternative, Builder, FrameHandler, Groups, Outcome, Position, Shape, Stage, Texts, Used
@@ -159,20 +160,11 @@ class _AfterProperty:
 
 
 def _merged(shape: Shape, groups: Groups, tags: int) -> tuple[Alternative, ...]:
-    """The alternatives of the groups in `tags`, equal ones as one, without those that another makes superfluous."""
-    merged: dict[tuple[int, Progress], int] = {}
-    for group in bits(tags):
-        for i, progress, own in groups[group]:
-            merged[i, progress] = merged.get((i, progress), 0) | own
-    if len(merged) == 1:
-        return tuple([(i, progress, own) for (i, progress), own in merged.items()])
-    return tuple(
-        (i, progress, own)
-        for (i, progress), own in merged.items()
-        if not any(
-            i == j and progress != other and own & ~theirs == 0 and shape.views[i].dominates(other, progress)
-            for (j, other), theirs in merged.items()
-        )
+    """The alternatives of the groups in `tags`."""
+    views = shape.views
+    return merged(
+        (alternative for group in bits(tags) for alternative in groups[group]),
+        lambda i, better, worse: views[i].dominates(better, worse),
     )
 
 
