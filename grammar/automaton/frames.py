@@ -93,6 +93,7 @@ class Position:
             for goal, tags in self.parts:
                 for clause in self._builder.algebra.arrays(goal):
                     view = self._builder.array_view(clause)
+                    self._builder.origins.setdefault(view, goal)
                     if view.satisfiable():
                         found[view] = found.get(view, 0) | tags
             self._arrays = tuple(found.items())
@@ -236,6 +237,7 @@ class Builder:
         self.options = options
         self.turn = Turn(tables.pauses)
         algebra.goals.effort.pause = self.turn.pause
+        self.origins: dict[ObjectView | ArrayView, Goal] = {}  # what views were first made for (see `pointers`)
         self._positions: dict[tuple[tuple[int, int], ...], Position] = {}
         self._shapes: dict[tuple[tuple[object, int], ...], Shape] = {}
         self._array_views: dict[object, ArrayView] = {}
@@ -266,13 +268,15 @@ class Builder:
 
     def shape(self, parts: tuple[tuple[Goal, int], ...]) -> Shape:
         """The shape of the object alternatives of a position."""
-        found_clauses = [(clause, tags) for goal, tags in parts for clause in self.algebra.objects(goal)]
+        found_clauses = [(clause, tags, goal) for goal, tags in parts for clause in self.algebra.objects(goal)]
         clauses: dict[object, ObjectClause] = {}
         tags_of: dict[object, int] = {}
-        for clause, tags in found_clauses:
+        goals: dict[object, Goal] = {}
+        for clause, tags, goal in found_clauses:
             # One clause by itself is known by what made it, several are compared by content.
             same = clause.identity if len(found_clauses) > 1 else clause
             clauses[same] = clause
+            goals.setdefault(same, goal)
             tags_of[same] = tags_of.get(same, 0) | tags
         key = tuple(tags_of.items())
         found = self._shapes.get(key)
@@ -282,6 +286,7 @@ class Builder:
             views = tuple(ObjectView(clause, symbols, self.algebra, ordered) for clause in clauses.values())
             if len(views) == 1:  # it is the view of its clause by itself, too
                 self._object_views.setdefault(next(iter(clauses.values())), views[0])
+            self.origins.update(zip(views, goals.values(), strict=True))
             alive = tuple((i, tags) for i, tags in enumerate(tags_of.values()) if views[i].satisfiable())
             found = self._shapes[key] = Shape(len(self._shapes), symbols, views, alive)
         return found

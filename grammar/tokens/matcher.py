@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..automaton.pointers import pointer
 from ..automaton.stepper import Configuration
 from ..automaton.tables import Tables
 from ..errors import GrammarError, MatcherError
@@ -177,6 +178,13 @@ class Matcher:
     def is_terminated(self) -> bool:
         """Whether the end was accepted."""
         return self._state is self.level._states.terminated
+
+    def pointer(self) -> str | None:
+        """The JSON pointer of the part of the schema that is in force here; None where there is none (`pointers`)."""
+        if self.is_terminated():
+            return None
+        with self.level._lock:
+            return pointer(self.level.tables, self._state.configuration)
 
     def forced(self) -> bytes:
         """The bytes that every continuation begins with; b"" where there is a choice, the end included."""
