@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,3 +52,22 @@ def test_without_a_compiler_or_a_cache_the_kernel_is_made_in_memory(
     monkeypatch.delenv("CXX", raising=False)
     assert callable(load())
     assert not cache.exists() or not list(cache.iterdir())
+
+
+def test_a_cached_kernel_needs_no_compiler_in_the_process(cache: Path) -> None:
+    """TVM's compiler takes 150 MB and seconds to load: a process that only constrains text goes without."""
+    load()
+    if not list(cache.iterdir()):
+        pytest.skip("no C compiler to link a library with")
+    program = """
+import sys
+import numpy as np
+from slipcast.grammar import GrammarCompiler, Vocabulary
+vocabulary = Vocabulary([bytes((byte,)) for byte in range(256)] + [None], eos_ids=[256])
+matcher = GrammarCompiler(vocabulary).json_schema({"const": 1}).matcher()
+row = np.zeros(vocabulary.words, np.int32)
+matcher.fill_mask(row)
+print(row[ord("1") >> 5] >> (ord("1") & 31) & 1, "tvm" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "False"]

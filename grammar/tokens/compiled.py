@@ -1,24 +1,31 @@
 """The kernel as machine code: loaded from the cache if this source was compiled on this machine before.
 
 A C compiler links the cached library; without one, or where the cache cannot be written, each process compiles for
-itself (about a second).
+itself (about a second). TVM itself, 150 MB of it, is loaded only to compile: what runs needs only its small runtime.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import inspect
+import platform
 from collections.abc import Callable
 from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import tvm
+import tvm_ffi
+from tvm_ffi.libinfo import load_lib_ctypes
 
 from ..automaton import codes, stacks
-from . import kernels, trie, walkcodes
+from . import trie, walkcodes
 from .cache import cache_folder, replacing
+
+_KERNELS: Final = str(Path(__file__).with_name("kernels.py"))
+_SOURCES: Final = (_KERNELS, codes.__file__, stacks.__file__, trie.__file__, walkcodes.__file__)
+"""Whatever shapes the code."""
 
 Kernel = Callable[..., Any]
 
@@ -26,11 +33,15 @@ Kernel = Callable[..., Any]
 @cache
 def load_walk() -> Kernel:
     """The walking kernel for this machine's processor, see `kernels`."""
-    target = {"kind": "llvm", "mcpu": _processor()}
-    path = cache_folder("kernels", f"walk-{_fingerprint(target)}.so")
+    path = cache_folder("kernels", f"walk-{_fingerprint()}.so")
     module = _load(path)
     if module is None:
-        executable = tvm.compile(kernels.walk_kernel(), target=target)
+        import tvm
+
+        from .kernels import walk_kernel
+
+        target = {"kind": "llvm", "mcpu": str(tvm.target.codegen.llvm_get_system_cpu())}
+        executable = tvm.compile(walk_kernel(), target=target)
         # No compiler, no linker, no space, no permission: the code in memory is as good.
         with contextlib.suppress(Exception), replacing(path) as temporary:
             executable.export_library(str(temporary))
@@ -42,17 +53,32 @@ def _load(path: Path) -> Any:
     if not path.exists():
         return None
     try:
-        return tvm.runtime.load_module(str(path))
+        _load_runtime()
+        return tvm_ffi.load_module(str(path))
     except Exception:  # a damaged file, or one made for another system: compile anew
         return None
 
 
+def _load_runtime() -> None:
+    """TVM's runtime library, which compiled code calls; `import tvm` would load the compiler too."""
+    spec = find_spec("tvm")
+    if spec is None or spec.origin is None:
+        raise ImportError("there is no TVM")
+    load_lib_ctypes("tvm", "tvm_runtime", "RTLD_GLOBAL", extra_lib_paths=[Path(spec.origin).parent / "lib"])
+
+
 def _processor() -> str:
-    return str(tvm.target.codegen.llvm_get_system_cpu())
+    """What tells processors apart that run different code."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n", 1)[0].splitlines()
+    except OSError:
+        lines = []
+    known = [line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))]
+    return "\n".join([platform.machine(), platform.processor(), *known])
 
 
-def _fingerprint(target: dict[str, str]) -> str:
-    digest = hashlib.sha256(repr((tvm.__version__, sorted(target.items()))).encode())
-    for module in (kernels, codes, stacks, trie, walkcodes):  # whatever shapes the code
-        digest.update(inspect.getsource(module).encode())
+def _fingerprint() -> str:
+    digest = hashlib.sha256(repr((version("apache-tvm"), version("apache-tvm-ffi"), _processor())).encode())
+    for source in _SOURCES:
+        digest.update(Path(source).read_bytes())
     return digest.hexdigest()[:32]
