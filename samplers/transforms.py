@@ -126,7 +126,7 @@ class Temperature(BaseProcessor):
 
 
 class Cut(BaseProcessor):
-    """A transform that only removes tokens. Greedy rows skip it."""
+    """A transform that only removes tokens."""
 
     name: str
     phase: Phase = "shape"
@@ -179,9 +179,10 @@ class Typical(Cut):
 
     name = "typical"
     order = 400
+    argmax_invariant = False
 
     def wants(self, row: ChoiceView, /) -> bool:
-        return row.params.typical_p < 1.0
+        return row.params.typical_p < 1.0 and not row.params.greedy
 
     def keep(self, x: Logits, row: ChoiceView, ids: NDArray[np.int64] | None, /) -> NDArray[np.int64]:
         return cuts.typical(x, row.params.typical_p)
@@ -218,9 +219,10 @@ class Xtc(Cut):
 
     name = "xtc"
     order = 700
+    argmax_invariant = False
 
     def wants(self, row: ChoiceView, /) -> bool:
-        return row.params.xtc_probability > 0.0
+        return row.params.xtc_probability > 0.0 and not row.params.greedy
 
     def keep(self, x: Logits, row: ChoiceView, ids: NDArray[np.int64] | None, /) -> NDArray[np.int64]:
         chance = float(uniform([row.stream ^ _XTC_STREAM], [len(row.output)])[0])
