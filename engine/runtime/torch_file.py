@@ -28,6 +28,7 @@ from .mapped import forget, map_file
 _STORAGES: Mapping[str, tuple[str, int]] = MappingProxyType({
     "FloatStorage": ("F32", 4), "HalfStorage": ("F16", 2), "BFloat16Storage": ("BF16", 2), "DoubleStorage": ("F64", 8),
 })  # fmt: skip
+_MAX_PICKLE = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ def read_torch(path: Path) -> tuple[dict[str, StoredTensor], Callable[[], None]]
             pickled = next((name for name in members if name.endswith("/data.pkl")), None)
             if pickled is None:
                 raise _fail(path, "it has no data.pkl")
+            if members[pickled].file_size > _MAX_PICKLE:
+                raise _fail(path, "its data.pkl is too large for a list of tensors")
             found = _Unpickler(io.BytesIO(archive.read(pickled)), path).load()
     except zipfile.BadZipFile as error:
         raise _fail(path, f"it is no ZIP archive as torch.save writes since version 1.6: {error}") from error

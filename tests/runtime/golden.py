@@ -37,9 +37,25 @@ def main() -> int:
         print(f"{name:14} {difference:.1e}")
         worst = max(worst, float(difference))
     if write:
+        torch.save(pickled(), GOLDEN / "pickled.bin")
         (GOLDEN / "cases.json").write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
     print(f"transformers {transformers.__version__}, torch {torch.__version__}: largest difference {worst:.1e}")
     return 0 if worst <= LARGEST_DIFFERENCE else 1
+
+
+def pickled() -> dict[str, torch.Tensor]:
+    """What a `.bin` may hold: every type, a view into a larger storage, a parameter, and a buffer of integers."""
+    base = torch.arange(24, dtype=torch.float32).reshape(4, 6) / 7
+    return {
+        "f32": base,
+        "f16": base.half(),
+        "bf16": base.bfloat16(),
+        "view": base[1:3],
+        "parameter": torch.nn.Parameter(base + 1),
+        "vector": base[2],
+        "position_ids": torch.arange(5),
+        "transposed": base.t().contiguous(),
+    }
 
 
 def build(name: str) -> tuple[torch.nn.Module, dict, dict]:
