@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .errors import EngineError
 from .lines import one_line
@@ -100,18 +100,35 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
-    _add_model(parser)
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument(
-        "--port", type=port_number, default=8000, help="port, 0 for any free one (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--mode", choices=("local", "interactive", "server"), default="local", help="(default: %(default)s)"
-    )
-    parser.add_argument(
-        "--max-body-mb", type=positive, default=8, metavar="N", help="longest request body (default: %(default)s)"
-    )
-    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    """Flags have no defaults here: what is not given may stand in the environment or in the file (see settings.py)."""
+
+    def flag(name: str, what: str, **how: Any) -> None:
+        parser.add_argument(name, default=argparse.SUPPRESS, help=what, **how)
+
+    flag("--config", "settings in TOML; flags and SLIPCAST_SERVE_... variables go before it", metavar="FILE")
+    flag("--model", f"{MODEL_HELP}, or NAME=either; repeat it to serve several", action="append", metavar="M")
+    flag("--chat-template", "Jinja2 chat template to use instead of the models' own", metavar="FILE")
+    flag("--host", "address to listen on (default: 127.0.0.1)")
+    flag("--port", "port, 0 for any free one (default: 8000)", type=port_number)
+    flag("--mode", "sizes of batch and memory (default: local)", choices=("local", "interactive", "server"))
+    flag("--max-body-mb", "longest request body (default: 8)", type=positive, metavar="N")
+    flag("--api-key", "a key that requests must carry; repeat it for several", action="append", metavar="KEY")
+    flag("--api-key-file", "a file of such keys, one a line", metavar="FILE")
+    flag("--cors-origin", "an origin whose pages may ask, * for any; repeat it", action="append", metavar="ORIGIN")
+    flag("--tls-certificate", "serve HTTPS with this certificate", metavar="FILE")
+    flag("--tls-key", "the certificate's key", metavar="FILE")
+    flag("--request-timeout", "seconds that a request may take", type=float, metavar="S")
+    flag("--max-waiting", "requests in line before others get 429", type=positive, metavar="N")
+    flag("--tool-strict", "calls with exactly their tool's schema", choices=("always", "absent", "asked"))
+    flag("--plugins", "plugins to activate, by name; repeat it", action="append", metavar="NAME")
+    flag("--sampler", "sampler, as an active plugin calls it", metavar="NAME")
+    flag("--scheduler", "scheduling policy", metavar="NAME")
+    flag("--kv-manager", "manager of keys and values", metavar="NAME")
+    flag("--speculation", "how tokens are guessed ahead", choices=("off", "prompt-lookup", "draft"))
+    flag("--draft-model", "the model that guesses for --speculation draft", metavar="M")
+    flag("--log-level", "(default: info)", choices=("debug", "info", "warning", "error"))
+    flag("--log-format", "(default: text)", choices=("text", "json"))
+    flag("--otel", "send traces to OpenTelemetry's collector", action="store_true")
     parser.set_defaults(run=_later("cli_serve"))
 
 

@@ -9,16 +9,24 @@ import logging
 import os
 import signal
 import socket
+import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
+from .api.access import AccessRules, JsonLines, read_keys
 from .api.server import create_app
-from .cli_terminal import ProgressBars, open_template
+from .cli_terminal import ProgressBars, open_template, read_text
 from .engine import AsyncEngine
-from .errors import EngineError
+from .errors import ConfigError, EngineError
+from .service import EngineService
+from .settings import ServerSettings, read_settings
 
 # Supervisors kill after ten seconds what they asked to end.
 GRACE_SECONDS = 5
@@ -26,13 +34,13 @@ GIVE_UP_SECONDS = 3
 
 
 class Server(uvicorn.Server):
-    """Ends in order: running answers have GRACE_SECONDS to finish, or none after a second signal; then the engine
-    closes, and every stream that still runs ends with an event that says so.
+    """Ends in order: running answers have GRACE_SECONDS to finish, or none after a second signal; then the engines
+    close, and every stream that still runs ends with an event that says so.
     """
 
-    def __init__(self, config: uvicorn.Config, engine: AsyncEngine) -> None:
+    def __init__(self, config: uvicorn.Config, engines: Sequence[AsyncEngine]) -> None:
         super().__init__(config)
-        self._engine = engine
+        self._engines = engines
         self._hurry = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -43,48 +51,129 @@ class Server(uvicorn.Server):
             super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """What uvicorn does, and the engine closed in time."""
-        closing = asyncio.create_task(self._close_engine())
+        """What uvicorn does, and the engines closed in time."""
+        closing = asyncio.create_task(self._close_engines())
         try:
             await super().shutdown(sockets)
         finally:
             closing.cancel()
 
-    async def _close_engine(self) -> None:
+    async def _close_engines(self) -> None:
         deadline = time.monotonic() + GRACE_SECONDS
         while not self._hurry and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
-        await asyncio.to_thread(self._engine.close)
+        for engine in self._engines:
+            await asyncio.to_thread(engine.close)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until interrupted. The port is taken before the model is loaded, so that a taken one is told at once."""
-    logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
-    with listen(options.host, options.port) as listener:
-        with ProgressBars() as progress:
-            engine = AsyncEngine(
-                options.model,
-                mode=options.mode,
-                chat_template=open_template(options.chat_template),
-                progress=progress,
+    """Serve until interrupted. The port is taken before a model is loaded, so that a taken one is told at once."""
+    flags = {key: value for key, value in vars(options).items() if key in ServerSettings.model_fields}
+    file = getattr(options, "config", None)
+    settings = read_settings(flags, os.environ, None if file is None else Path(file))
+    _log(settings)
+    access = AccessRules(keys=_keys(settings), timeout=settings.request_timeout)
+    if (settings.tls_key is None) != (settings.tls_certificate is None):
+        raise ConfigError("tls_certificate and tls_key go together", key="tls_key", remedy="give both or neither")
+    with listen(settings.host, settings.port) as listener:
+        engines = open_engines(settings)
+        try:
+            app = create_app(
+                engines,
+                max_body_bytes=settings.max_body_mb << 20,
+                access=access,
+                cors_origins=settings.cors_origin,
             )
-        app = create_app(engine, max_body_bytes=options.max_body_mb << 20)
-        host, port = listener.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        print(f"serving {engine.model} at http://{shown}:{port}/v1", flush=True)
-        config = uvicorn.Config(
-            app,
-            log_level=options.log_level,
-            access_log=options.log_level == "debug",
-            timeout_graceful_shutdown=GRACE_SECONDS + GIVE_UP_SECONDS,
-            ws="none",
-            lifespan="on",
-        )
-        # Once all is shut down in order uvicorn raises again the signal that ended it; that is no failure.
-        signal.signal(signal.SIGTERM, lambda number, frame: None)
-        with suppress(KeyboardInterrupt):
-            Server(config, engine).run(sockets=[listener])
+            _serve(settings, traced(app) if settings.otel else app, engines, listener)
+        finally:
+            for engine in engines:
+                engine.close()
     return 0
+
+
+def _serve(settings: ServerSettings, app: ASGIApp, engines: Sequence[AsyncEngine], listener: socket.socket) -> None:
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=GRACE_SECONDS + GIVE_UP_SECONDS,
+        ws="none",
+        lifespan="on",
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
+    )
+    config.load()  # before the address is announced: a certificate may be wrong
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    scheme = "https" if settings.tls_certificate else "http"
+    print(f"serving {', '.join(engine.model for engine in engines)} at {scheme}://{shown}:{port}/v1", flush=True)
+    # Once all is shut down in order uvicorn raises again the signal that ended it; that is no failure.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    with suppress(KeyboardInterrupt):
+        Server(config, engines).run(sockets=[listener])
+
+
+def open_engines(settings: ServerSettings) -> list[AsyncEngine]:
+    """An engine for each model. Those that were opened are closed again if another cannot be."""
+    template = open_template(settings.chat_template)
+    engines: list[AsyncEngine] = []
+    try:
+        for given in settings.model:
+            name, equals, model = given.rpartition("=")
+            with ProgressBars() as progress:
+                service = EngineService(settings.engine_config(model), progress=progress)
+                engine = AsyncEngine(
+                    name=name if equals else None,
+                    chat_template=template,
+                    tool_strict=settings.tool_strict,
+                    service=service,
+                )
+            engines.append(engine)
+    except BaseException:
+        for engine in engines:
+            engine.close()
+        raise
+    return engines
+
+
+def traced(app: ASGIApp) -> ASGIApp:
+    """The application with a trace for each request. Raises ConfigError where OpenTelemetry is not installed."""
+    try:
+        from opentelemetry import trace
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        raise ConfigError(
+            f"traces need OpenTelemetry, and {error.name} is not installed",
+            key="otel",
+            remedy="pip install 'slipcast[otel]'",
+        ) from None
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    wrapped: Any = OpenTelemetryMiddleware(app, exclude_spans=["receive", "send"])
+    asgi: ASGIApp = wrapped
+    return asgi
+
+
+def _keys(settings: ServerSettings) -> tuple[str, ...]:
+    if settings.api_key_file is None:
+        return settings.api_key
+    return settings.api_key + read_keys(read_text(settings.api_key_file).splitlines())
+
+
+def _log(settings: ServerSettings) -> None:
+    """Log to stderr. What is answered is told a line a request, at info in JSON and at debug as text."""
+    handler = logging.StreamHandler(sys.stderr)
+    if settings.log_format == "json":
+        handler.setFormatter(JsonLines())
+    else:
+        handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
+    quiet = settings.log_format == "text" and settings.log_level != "debug"
+    logging.getLogger("slipcast.access").setLevel("WARNING" if quiet else "INFO")
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -7,6 +7,8 @@
         UnsupportedRequestError       what is asked is well formed, and nothing that this server does
         FieldError                    a part of the request is at fault, and this says which; answered as its cause
     BodyTooLargeError                 the body is longer than the server reads
+    AccessError                       no API key that the server knows
+    RequestTimeoutError               the request took longer than the server lets it
 
 The body is OpenAI's: `{"error": {"message", "type", "param", "code"}}`.
 """
@@ -58,6 +60,14 @@ class BodyTooLargeError(engine.EngineError):
     """The body is longer than the limit."""
 
 
+class AccessError(engine.EngineError):
+    """The request carries no API key that this server knows."""
+
+
+class RequestTimeoutError(engine.EngineError):
+    """The request took longer than the server lets it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """How a class of errors is answered. `param` is the field at fault where the error itself does not say."""
@@ -75,6 +85,8 @@ ANSWERS: Mapping[type[BaseException], Answer] = {
     NotFoundError: Answer(404, INVALID, "not_found"),
     UnsupportedRequestError: Answer(422, INVALID, "unsupported"),
     BodyTooLargeError: Answer(413, INVALID, "body_too_large"),
+    AccessError: Answer(401, "authentication_error", "invalid_api_key"),
+    RequestTimeoutError: Answer(503, SERVER, "timeout"),
     SamplingError: Answer(400, INVALID, "invalid_value"),
     grammar.SchemaError: Answer(400, INVALID, "invalid_schema", "response_format"),
     grammar.UnsupportedError: Answer(400, INVALID, "unsupported_schema", "response_format"),

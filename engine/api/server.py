@@ -7,6 +7,8 @@
     POST /tokenize, /detokenize  tokens of a text, text of tokens
     GET  /v1/models              the models served here
     GET  /health                 200 while the engines take requests, else 503
+    GET  /metrics                the engines' numbers, for Prometheus
+    GET  /v1/plugins             plugins, their hooks and the time spent in them; and the routes that plugins add
     GET  /openapi.json           all of this, for programs
 
 Every error is OpenAI's body with the status of api/errors.py's table. A request whose client goes away is
@@ -20,11 +22,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -34,8 +38,10 @@ from ..engine import AsyncEngine, AsyncStream
 from ..errors import ClosedError, EngineError
 from ..runs import Job
 from . import completions, responses, utilities
+from .access import REQUEST_ID, Access, AccessRules
 from .completion_types import Completion, CompletionRequest
 from .errors import Names, chat_names, own_names
+from .extensions import extension_routes
 from .http import (
     JSON_TYPE,
     Answer,
@@ -46,6 +52,7 @@ from .http import (
     openai_stream,
     response_stream,
 )
+from .metrics import CONTENT_TYPE, EngineMetrics
 from .openapi import document
 from .registry import Registry
 from .response_answers import ResponseAssembler
@@ -161,15 +168,33 @@ def create_app(
     *,
     max_body_bytes: int = MAX_BODY_BYTES,
     routes: Sequence[BaseRoute] = (),
+    access: AccessRules | None = None,
+    cors_origins: Sequence[str] = (),
 ) -> Starlette:
     """The application over running engines, which it closes at shutdown. Bodies are read up to `max_body_bytes`.
 
-    `routes` are served beside its own. Raises ConfigError for two engines of one name.
+    `routes` are served beside its own. `access`: keys and limits of requests; None, all may ask. `cors_origins`: whose
+    pages may ask, "*" for any. Raises ConfigError for two engines of one name.
     """
     registry = Registry([engine] if isinstance(engine, AsyncEngine) else engine)
     serving = Serving(registry, int(time.time()), ResponseStore())
     table = endpoints(serving)
     described = document(table)
+    numbers = EngineMetrics((engine.model, engine.service) for engine in registry)
+    extensions, open_paths = extension_routes(registry, max_body_bytes)
+    rules = access or AccessRules()
+    rules = replace(rules, open_paths=rules.open_paths | open_paths)
+    middleware = [Middleware(Access, rules=rules)]
+    if cors_origins:
+        # Outermost: a browser asks first what it may do, and shows without these headers no error of ours.
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=list(cors_origins),
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=[REQUEST_ID],
+        )
+        middleware.insert(0, cors)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -197,17 +222,23 @@ def create_app(
     async def openapi(request: Request) -> Response:
         return JSONResponse(described)
 
+    async def metrics(request: Request) -> Response:
+        return Response(await asyncio.to_thread(numbers.text), media_type=CONTENT_TYPE)
+
     return Starlette(
         routes=[
             Route("/health", health),
             Route("/openapi.json", openapi),
+            Route("/metrics", metrics),
             Route("/v1/models", models),
             Route("/v1/models/{model:path}", model),
             Route("/v1/responses/{id}", stored, methods=["GET", "DELETE"]),
             *(Route(entry.path, JsonEndpoint(entry, max_body_bytes), methods=["POST"]) for entry in table),
+            *extensions,
             *routes,
         ],
         lifespan=lifespan,
+        middleware=middleware,
         exception_handlers={HTTPException: answer_http_error, EngineError: answer_error, Exception: answer_error},
     )
 
