@@ -11,7 +11,8 @@ from ..samplers import SamplingParams
 from ..samplers.protocols import Options
 from ..samplers.random import stream
 from .errors import RequestFault
-from .request import Event, GenerationRequest, OnEvent, TokenLogprob
+from .reasoning import ReasoningStream
+from .request import Event, GenerationRequest, OnEvent, TokenLogprob, TokenNote
 from .text import TextStream
 
 
@@ -31,6 +32,7 @@ class Choice:
         "forced_close",
         "held_ids",
         "held_logprobs",
+        "held_notes",
         "index",
         "leader",
         "matcher",
@@ -66,8 +68,10 @@ class Choice:
         self.forced_close = False
         self.stream = stream(seed, index)
         # A stop string inside a value would cut it short, and under a grammar complete output is promised.
-        stops = self.params.stop_strings if matcher is None or self.params.stop_cuts_grammar else ()
-        self.text = TextStream(stops)
+        cut = owner.request.grammar is None or self.params.stop_cuts_grammar
+        stops = self.params.stop_strings if cut else ()
+        reasoning = owner.request.reasoning
+        self.text = TextStream(stops) if reasoning is None else ReasoningStream(reasoning, owner.marker_ids, stops)
         self.arrived = owner.arrived
         self.leader: Choice | None = None
         self.sequence: int | None = None
@@ -78,6 +82,7 @@ class Choice:
         self.done = False
         self.held_ids: list[int] = []
         self.held_logprobs: list[TokenLogprob] = []
+        self.held_notes: list[TokenNote] = []
 
     @property
     def request_id(self) -> str:
@@ -148,8 +153,11 @@ class ActiveRequest:
         budget: int,
         seed: int,
         way: WayOut | None = None,
+        marker_ids: frozenset[int] = frozenset(),
     ) -> None:
+        """`marker_ids`: special tokens that end the thinking."""
         self.request = request
+        self.marker_ids = marker_ids
         self.arrived = time.monotonic()
         self._on_event: OnEvent | None = on_event
         self.choices = tuple(Choice(self, i, matcher, budget, seed, way) for i, matcher in enumerate(matchers))

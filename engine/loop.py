@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..samplers import EmptyMaskError, Fault, RowLogprobs, SamplerChain, logprobs
 from .choice import ActiveRequest, Choice
 from .errors import EngineError, GrammarFault, ModelFault, PluginFault, RequestFault
+from .explain import mask_effect, token_note
 from .matching import Drawn, Matching, Taken
 from .request import Event, Failed, Finished, FinishReason, TextDelta, TokenLogprob, TopLogprob, Usage
 from .scheduler import BatchScheduler, ChoiceTooBig, Work
@@ -210,6 +211,11 @@ class Loop:
         rows = [row for row, _ in at]
         # The array is ours: it is copied only where some of its rows are not drawn from.
         whole = len(rows) == len(logits) and logits.flags.writeable
+        effects = {
+            i: mask_effect(logits[row], None if masks is None or choices[i].matcher is None else masks[mask])
+            for i, (row, mask) in enumerate(at)
+            if choices[i].owner.request.explain
+        }
         outcome = self._chain.run(
             logits if whole else logits[rows], choices, masks if masks is None else masks[[row for _, row in at]]
         )
@@ -220,7 +226,7 @@ class Loop:
             if fault is not None:
                 self._fail(choice.owner, _as_error(fault))
                 continue
-            drawn = Drawn(int(outcome.tokens[i]), outcome.logprobs.get(i), outcome.raw.get(i))
+            drawn = Drawn(int(outcome.tokens[i]), outcome.logprobs.get(i), outcome.raw.get(i), effects.get(i))
             if drawn.token in self._ends and (choice.matcher is not None or not choice.params.ignore_eos):
                 # Under a grammar the mask has the end token only where the text is complete.
                 choice.sampled += 1
@@ -242,9 +248,11 @@ class Loop:
         try:
             if drawn.logprob is not None:
                 choice.held_logprobs.append(self._describe(taken.tokens[0], _logprob(choice, drawn, taken)))
-            for i, token in enumerate(taken.tokens, 1):
-                self.counters.forced_tokens += i > 1
-                end = taken if i == len(taken.tokens) else None
+            for i, token in enumerate(taken.tokens):
+                self.counters.forced_tokens += i > 0
+                if drawn.effect is not None:
+                    choice.held_notes.append(token_note(token, i, drawn.token, drawn.effect, taken.pointers))
+                end = taken if i == len(taken.tokens) - 1 else None
                 if not self._append(choice, token, end):  # a stop string may cut what is forced
                     break
         except Exception as error:
@@ -255,7 +263,7 @@ class Loop:
         choice.sampled += 1
         choice.output.append(token)
         choice.held_ids.append(token)
-        text = choice.text.push(self._tokenizer.bytes_of(token))
+        text = choice.text.push(self._tokenizer.bytes_of(token), token)
         if isinstance(text, StopMatch):
             self._finish(choice, "stop", text=text.text, stop=text.stop)
         elif end is not None and end.complete:
@@ -263,7 +271,7 @@ class Loop:
         elif choice.left <= 0:
             choice.forced_close = end is not None and end.accepting
             self._finish(choice, "stop" if choice.forced_close else "length", text=text + choice.text.flush())
-        elif text:
+        elif text or choice.text.thought:
             self._emit(choice, text)
         return not choice.done
 
@@ -275,9 +283,9 @@ class Loop:
         owner = choice.owner
         self.counters.forced_closes += choice.forced_close
         try:
-            if text or choice.held_ids:
+            if text or choice.held_ids or choice.text.thought:
                 self._emit(choice, text)
-            usage = Usage(len(choice.prompt), choice.sampled, choice.cached)
+            usage = Usage(len(choice.prompt), choice.sampled, choice.cached, choice.text.thought_tokens)
             owner.emit(Finished(choice.index, reason, usage, stop, choice.forced_close))
         except RequestFault as error:
             self._fail(owner, error)
@@ -285,9 +293,13 @@ class Loop:
             self._ended(owner.request.id)
 
     def _emit(self, choice: Choice, text: str) -> None:
-        event: Event = TextDelta(choice.index, text, tuple(choice.held_logprobs), tuple(choice.held_ids))
+        event: Event = TextDelta(
+            choice.index, text, tuple(choice.held_logprobs), tuple(choice.held_ids),
+            choice.text.take_thought(), tuple(choice.held_notes),
+        )  # fmt: skip
         choice.held_logprobs.clear()
         choice.held_ids.clear()
+        choice.held_notes.clear()
         choice.owner.emit(event)
 
     def _fail(self, active: ActiveRequest, error: Exception) -> None:

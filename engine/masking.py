@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ..plugins.protocols import MaskFiller
 from ..samplers import masks as bits
-from .choice import Choice
 from .errors import GrammarFault
 from .speculation.drafts import Place
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ..samplers import RowLogprobs
 from .choice import Choice
 from .errors import GrammarFault
+from .explain import MaskEffect, Pointers
 from .guide import advance, advance_by
 from .jumps import Jumps
 from .masking import Masks
@@ -35,21 +36,26 @@ MOST_PATIENCE = 0.05
 class Taken:
     """`tokens`: the one that was drawn, or the one that leads home in its stead; after it those that are forced.
 
-    `complete`: nothing but an end token may follow. `accepting`: the text may end there.
+    `complete`: nothing but an end token may follow. `accepting`: the text may end there. `pointers`: where each token
+    stands in the schema, for requests that ask to explain.
     """
 
     tokens: list[int]
     complete: bool
     accepting: bool
+    pointers: list[str | None] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Drawn:
-    """What was drawn for a choice whose matcher is taking it. `raw`: the logits behind `logprob`."""
+    """What was drawn for a choice whose matcher is taking it. `raw`: the logits behind `logprob`. `effect`: of the mask,
+    for requests that ask to explain.
+    """
 
     token: int
     logprob: RowLogprobs | None
     raw: NDArray[np.float32] | None
+    effect: MaskEffect | None = None
 
 
 class Course:
@@ -252,16 +258,19 @@ class Matching:
     def _taken(self, course: Course, drawn: int) -> Taken:
         choice = course.choice
         assert choice.matcher is not None
+        pointers = Pointers(choice)
+        pointers.note()
         tokens = [advance(choice, drawn)]
         if self._ends_with(course):
-            return Taken(tokens, complete=True, accepting=True)
+            return Taken(tokens, complete=True, accepting=True, pointers=pointers.told)
         if self._jumps is not None and not course.masked:
             for forced in self._jumps.take(choice, tokens[0]):
+                pointers.note()
                 advance_by(choice, forced)
                 tokens.append(forced)
             if len(tokens) > 1 and self._ends_with(course):
-                return Taken(tokens, complete=True, accepting=True)
-        return Taken(tokens, complete=False, accepting=choice.matcher.is_accepting())
+                return Taken(tokens, complete=True, accepting=True, pointers=pointers.told)
+        return Taken(tokens, complete=False, accepting=choice.matcher.is_accepting(), pointers=pointers.told)
 
     def _ends_with(self, course: Course) -> bool:
         """Whether only an end token may follow; where the text may end, the mask is filled with that."""

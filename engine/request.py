@@ -24,6 +24,28 @@ def new_request_id() -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Reasoning:
+    """That a request's output begins with thinking.
+
+    `end`: what ends it, not part of anything. `start`: dropped where the thinking begins with it. `budget`: most tokens
+    of it; then the end marker is taken. None: as many as `max_tokens` leaves beside the shortest answer.
+    Raises RequestError for an empty marker or a budget below 0.
+    """
+
+    end: str = "</think>"
+    start: str = "<think>"
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.end:
+            raise RequestError("the marker that ends the thinking is empty", param="reasoning")
+        if self.budget is not None and (isinstance(self.budget, bool) or self.budget < 0):
+            raise RequestError(
+                f"the budget for thinking is {self.budget!r}", param="reasoning", remedy="give a number of tokens"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One prompt to continue.
 
@@ -31,6 +53,8 @@ class GenerationRequest:
     `grammar`: what the output must match; one fresh matcher is taken per choice.
     `plugins`: parameters for plugins by their names, checked by `EngineService.plugin_options`. `user` and `priority`
     are for scheduling policies; a lower priority comes first.
+    `reasoning`: the output begins with thinking; the grammar is for what comes after. `explain`: tell of each token what
+    the grammar did (see `TokenNote`).
     """
 
     prompt: Sequence[int]
@@ -40,6 +64,8 @@ class GenerationRequest:
     plugins: Mapping[str, Any] = field(default_factory=dict)
     user: str | None = None
     priority: int = 0
+    reasoning: Reasoning | None = None
+    explain: bool = False
 
     def __post_init__(self) -> None:
         prompt = tuple(self.prompt)
@@ -73,11 +99,31 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one choice: `cached` of the `prompt` tokens were not computed again."""
+    """Tokens of one choice: `cached` of the `prompt` tokens were not computed again; `reasoning_tokens` of the
+    completion were thinking.
+    """
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenNote:
+    """What the grammar did where a token came.
+
+    `forced`: the grammar left no choice, or the token was taken to complete the text in time. `allowed`: how many tokens
+    could come, None without a grammar. `removed`: the probability, under the model's raw distribution, of those that
+    could not; None where the token came without a step of the model. `pointer`: of the part of the schema that was in
+    force, as a JSON pointer; None where there is no schema.
+    """
+
+    token: int
+    forced: bool
+    allowed: int | None
+    removed: float | None
+    pointer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +131,16 @@ class TextDelta:
     """More text of one choice. `tokens` is filled where the request asked for logprobs; text may be empty then.
 
     `token_ids` are the tokens behind the text. Text is held back while it may still become a stop string, or while
-    a character is incomplete.
+    a character is incomplete. `reasoning` is what was thought before the answer, where the request has that. `notes`:
+    one for each token where the request asked to `explain`.
     """
 
     index: int
     text: str
     tokens: tuple[TokenLogprob, ...] = ()
     token_ids: tuple[int, ...] = ()
+    reasoning: str = ""
+    notes: tuple[TokenNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from .lines import one_line
 from .loop import Loop, StepModel
 from .masking import Masks
 from .matching import Matching
+from .reasoning import Marker, Markers, reasoning_matcher
 from .request import GenerationRequest, OnEvent
 from .scheduler import BatchScheduler
 from .sinks import Sinks
@@ -34,6 +35,7 @@ from .speculation.lookup import PromptLookup
 from .speculation.pace import Pace
 from .speculation.speculator import Drafter, Speculator
 from .stats import Stats
+from .timing import Timing
 from .tokenizer import TextTokenizer
 
 _LOG = logging.getLogger(__name__)
@@ -88,8 +90,10 @@ class EngineService:
 
             parts = open_parts(self.config, progress)
         self._parts = parts
+        self.timing = Timing()
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._markers = Markers(parts.tokenizer, parts.vocabulary_size)
         self._open: set[str] = set()
         self._closed = False
         self._loop, self._scheduler = _build(self.config, parts, self._ended)
@@ -140,7 +144,8 @@ class EngineService:
         """
         front_end = self._parts.plugins.grammar_frontend(kind)
         try:
-            grammar = front_end(source, options or {}, self._parts.compiler)
+            with self.timing.compiling():
+                grammar = front_end(source, options or {}, self._parts.compiler)
         except (EngineError, GrammarError, PluginError):
             raise
         except ValueError as error:
@@ -162,10 +167,12 @@ class EngineService:
         """
         budget = self._check(request)
         params = request.params
-        matchers = [_matcher(request.grammar) for _ in range(params.n)]
+        marker = None if request.reasoning is None else self._markers.get(request.reasoning.end)
+        matchers = [self._matcher(request, marker) for _ in range(params.n)]
         way = None if matchers[0] is None else _way_out(matchers[0], budget, params.max_tokens)
         seed = fresh_seed() if params.seed is None else params.seed
-        active = ActiveRequest(request, on_event, matchers, budget, seed, way)
+        ids = frozenset[int]() if marker is None else marker.ids
+        active = ActiveRequest(request, self.timing.watched(on_event), matchers, budget, seed, way, ids)
         with self._lock:
             if self._closed:
                 raise ClosedError("the engine is closed")
@@ -243,6 +250,13 @@ class EngineService:
             )
         return asked or limit - prompt
 
+    def _matcher(self, request: GenerationRequest, marker: Marker | None) -> Matcher | None:
+        matcher = None if request.grammar is None else request.grammar.matcher()
+        reasoning = request.reasoning
+        if marker is None or reasoning is None or (matcher is None and reasoning.budget is None):
+            return matcher
+        return reasoning_matcher(marker, matcher, reasoning.budget, self._markers.free)
+
     def _ended(self, request_id: str) -> None:
         with self._lock:
             self._open.discard(request_id)
@@ -291,10 +305,6 @@ class EngineService:
 
     def _stop(self) -> None:
         """Marks the end in the inbox; recognised there, and harmless when called."""
-
-
-def _matcher(grammar: CompiledGrammar | None) -> Matcher | None:
-    return None if grammar is None else grammar.matcher()
 
 
 def _way_out(matcher: Matcher, budget: int, asked: int | None) -> WayOut | None:

@@ -60,17 +60,25 @@ class TextStream:
 
     Tokens are bytes, and a character's bytes may be spread over several: they are held until it is whole. Bytes that
     can never become a character are given out as U+FFFD, as UTF-8 decoders do. A character that is still incomplete at
-    the end is dropped. Special tokens have no bytes and never become text.
+    the end is dropped. Special tokens have no bytes and never become text. `thought`: text that is not of the answer
+    but came before it, until it is taken (see `reasoning`); `thought_tokens` of it, its end marker's included.
     """
 
     def __init__(self, stops: Sequence[str] = ()) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._finder = StopFinder(stops)
+        self.thought = ""
+        self.thought_tokens = 0
 
-    def push(self, data: bytes) -> str | StopMatch:
-        """The text that is safe to give out after `data`, the bytes of the next token."""
+    def push(self, data: bytes, token: int = -1) -> str | StopMatch:
+        """The text that is safe to give out after `data`, the bytes of the next `token`."""
         return self._finder.push(self._decoder.decode(data))
 
     def flush(self) -> str:
         """The rest, at the end of the output."""
         return self._finder.flush()
+
+    def take_thought(self) -> str:
+        """What was thought since this was last asked."""
+        thought, self.thought = self.thought, ""
+        return thought

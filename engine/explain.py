@@ -1,0 +1,53 @@
+"""What a grammar did to an output, token by token, for requests that ask to explain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..samplers import masks as bits
+from .choice import Choice
+from .request import TokenNote
+
+
+@dataclass(frozen=True, slots=True)
+class MaskEffect:
+    """`allowed`: how many tokens the mask left, None where there was none; `removed`: the probability of the others."""
+
+    allowed: int | None
+    removed: float
+
+
+def mask_effect(logits: NDArray[np.float32], row: NDArray[np.uint32] | None) -> MaskEffect:
+    """Of the mask `row`, uint32 [W], on softmax(`logits`), raw, float32 [V]."""
+    if row is None:
+        return MaskEffect(None, 0.0)
+    allowed = bits.unpack(row, len(logits))
+    weights = np.exp(logits - logits.max(), dtype=np.float64)
+    removed = float(weights[~allowed].sum() / weights.sum())
+    return MaskEffect(int(allowed.sum()), min(max(removed, 0.0), 1.0) if np.isfinite(removed) else 0.0)
+
+
+class Pointers:
+    """Notes where a choice stands in its schema, before each token that it takes; nothing unless that is asked for."""
+
+    def __init__(self, choice: Choice) -> None:
+        self.told: list[str | None] = []
+        self._ask = getattr(choice.matcher, "pointer", None) if choice.owner.request.explain else None
+        self._wanted = choice.owner.request.explain
+
+    def note(self) -> None:
+        """The next token is about to be taken."""
+        if self._wanted:
+            self.told.append(None if self._ask is None else self._ask())
+
+
+def token_note(token: int, position: int, drawn: int, effect: MaskEffect, pointers: list[str | None]) -> TokenNote:
+    """Of a token at `position` of those that were taken at once; the first of them stands for the one that was drawn."""
+    pointer = pointers[position] if position < len(pointers) else None
+    if position:
+        return TokenNote(token, forced=True, allowed=1, removed=None, pointer=pointer)
+    forced = effect.allowed == 1 or token != drawn
+    return TokenNote(token, forced=forced, allowed=effect.allowed, removed=effect.removed, pointer=pointer)
