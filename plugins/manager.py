@@ -73,7 +73,7 @@ class Plugins:
 
     def guard_of(self, part: object) -> Guard | None:
         """The guard of the plugin that returned `part` from a hook; None for the engine's own."""
-        return self._guards.get(self._owner(part))
+        return self._guards.get(self.owner(part))
 
     def request_options(self, given: object) -> dict[str, Any]:
         """A request's `plugins`, checked: instances of the plugins' models by name. Raises PluginOptionError, and
@@ -167,8 +167,8 @@ class Plugins:
         taken: dict[tuple[str, str], str] = {}
         for route in routes:
             for method in route.methods:
-                if (before := taken.setdefault((route.path, method), self._owner(route))) != self._owner(route):
-                    raise PluginError(self._owner(route), f"{method} {route.path} is served by {before!r} already")
+                if (before := taken.setdefault((route.path, method), self.owner(route))) != self.owner(route):
+                    raise PluginError(self.owner(route), f"{method} {route.path} is served by {before!r} already")
         return tuple(routes)
 
     def metrics_sinks(self) -> tuple[MetricsSink, ...]:
@@ -226,7 +226,8 @@ class Plugins:
             self._owners[id(part)] = (part, plugin)
         return part
 
-    def _owner(self, part: object) -> str:
+    def owner(self, part: object) -> str:
+        """The plugin that returned `part` from a hook."""
         return self._owners.get(id(part), (None, RESERVED))[1]
 
     def _status(self, name: str) -> PluginStatus:
