@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 from slipcast.engine.request import (
@@ -20,6 +21,7 @@ from slipcast.engine.request import (
     TopLogprob,
     Usage,
 )
+from slipcast.engine.stats import Stats
 from slipcast.plugins import create_manager
 
 Script = Callable[[GenerationRequest], Iterable[Event]]
@@ -105,6 +107,9 @@ class FakeService:
         if refusal is not None:
             raise refusal
         return FakeGrammar()
+
+    def stats(self) -> Stats:
+        return Stats(**{field.name: 0 for field in fields(Stats)})
 
     def prompt_text(self) -> str:
         """The prompt of the last request."""

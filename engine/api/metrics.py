@@ -67,16 +67,17 @@ class EngineMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All metric families."""
+        stats = [(model, service.stats()) for model, service in self._services]
         for name, what in COUNTERS.items():
             # Prometheus wants the unit at the end: mask_seconds -> slipcast_mask_seconds_total.
             family = CounterMetricFamily(f"slipcast_{name}", what, labels=[LABEL])
-            for model, service in self._services:
-                family.add_metric([model], getattr(service.stats(), name))
+            for model, numbers in stats:
+                family.add_metric([model], getattr(numbers, name))
             yield family
         for name, what in GAUGES.items():
             gauge = GaugeMetricFamily(f"slipcast_{name}", what, labels=[LABEL])
-            for model, service in self._services:
-                gauge.add_metric([model], getattr(service.stats(), name))
+            for model, numbers in stats:
+                gauge.add_metric([model], getattr(numbers, name))
             yield gauge
         for name, (shown, what) in HISTOGRAMS.items():
             histogram = HistogramMetricFamily(f"slipcast_{shown}", what, labels=[LABEL])
