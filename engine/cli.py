@@ -76,6 +76,7 @@ def build_parser() -> Parser:
     _add_schema(commands.add_parser("schema", help="look at a JSON Schema: what is enforced, what it lets through"))
     _add_grammar(commands.add_parser("grammar", help="look at a grammar text, or write it in another syntax"))
     _add_convert(commands.add_parser("convert", help="quantise a model, and say what that costs"))
+    _add_plugins(commands.add_parser("plugins", help="list plugins, or begin one of your own"))
     return parser
 
 
@@ -169,6 +170,20 @@ def _add_grammar(parser: argparse.ArgumentParser) -> None:
         "--to", choices=("grammarbnf", "gbnf"), default="grammarbnf", help="syntax to print (default: %(default)s)"
     )
     convert.set_defaults(run=_later("cli_grammar", "convert"))
+
+
+def _add_plugins(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--activate", metavar="NAME", action="append", help="activate this one as well; repeat it")
+    parser.add_argument("--url", metavar="URL", help="list those of a running server, with the time spent in them")
+    parser.add_argument("--api-key", metavar="KEY", help="the server's key")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_later("cli_plugins"))
+    new = parser.add_subparsers(title="actions", metavar="ACTION", parser_class=Parser).add_parser(
+        "new", help="make a folder with a plugin to start from"
+    )
+    new.add_argument("name", metavar="NAME", help="small letters, digits and single hyphens")
+    new.add_argument("--folder", metavar="FOLDER", help="where (default: NAME)")
+    new.set_defaults(run=_later("cli_plugins", "new"))
 
 
 def port_number(text: str) -> int:
