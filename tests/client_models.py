@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
 Short = Annotated[str, Field(min_length=1, max_length=12)]
-
-
-class Colour(StrEnum):
-    red = "red"
-    blue = "blue"
 
 
 class Part(BaseModel):
@@ -24,7 +18,7 @@ class Toy(BaseModel):
     """A toy and what it is made of."""
 
     name: Short
-    colour: Colour
+    colour: Literal["red", "blue"]
     parts: Annotated[list[Part], Field(min_length=1, max_length=2)]
     owner: Short | None
 

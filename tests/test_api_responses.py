@@ -207,6 +207,7 @@ def test_what_is_kept_is_bounded(client: openai.OpenAI) -> None:
             "input.0.content.0",
         ),
         ({"input": [{"type": "item_reference", "id": "x"}]}, 400, "input.0"),
+        ({"input": [{"type": "reasoning"}]}, 400, "input"),
         ({"input": "a", "tools": [{"type": "web_search"}]}, 400, "tools.0"),
         ({"input": "a", "tools": [{"type": "function", "name": "a b"}]}, 400, "tools.0.name"),
         ({"input": "a", "tool_choice": {"type": "function", "name": "x"}}, 400, "tool_choice"),
@@ -221,7 +222,7 @@ def test_what_is_kept_is_bounded(client: openai.OpenAI) -> None:
         ({"input": "a", "model": "b"}, 404, "model"),
         ({"input": "a" * 50_000}, 400, "input"),
     ],
-    ids=range(17),
+    ids=range(18),
 )
 def test_refusals(address: str, asked: Any, status: int, param: str | None) -> None:
     response = httpx.post(f"{address}/v1/responses", json=asked, timeout=10)

@@ -96,6 +96,8 @@ def prepare(context: ChatContext, store: ResponseStore, body: wire.ResponseReque
                 remedy=f"the newest {MAX_RESPONSES} are kept while the server runs; send the conversation as input",
             ) from error
     conversation = [*earlier, *conversation_of(body.input)]
+    if not conversation:
+        raise RequestError("input holds no message", param="input", remedy="give at least one")
     opening = [Message(role="system", content=body.instructions)] if body.instructions else []
     logprobs = body.top_logprobs is not None or LOGPROBS in (body.include or ())
     chat = ChatCompletionRequest(

@@ -25,10 +25,7 @@ def test_framework(server: str, framework: str) -> None:
     paths = os.pathsep.join([str(SCRIPTS.parent.parent), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, SCRIPTS / f"with_{framework}.py", server],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(SCRIPTS.parent.parent), os.environ.get("PYTHONPATH", "")]),
-        },
+        env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
         timeout=300,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import smolagents
@@ -27,7 +28,9 @@ model = smolagents.OpenAIServerModel(
 agent = smolagents.ToolCallingAgent(tools=[weather_of], model=model, max_steps=3, verbosity_level=0)
 agent.run(WEATHER_QUESTION)
 steps = [step for step in agent.memory.steps if isinstance(step, smolagents.ActionStep)]
-assert steps and all(step.error is None for step in steps), [step.error for step in steps]
+errors = [step.error for step in steps if step.error is not None]
+# A model of this size may ask the tool again until its steps are used up.
+assert all(isinstance(error, smolagents.utils.AgentMaxStepsError) for error in errors), errors
 names = {call.name for step in steps for call in step.tool_calls or []}
 assert called and names <= {"weather_of", "final_answer"}, names
 
@@ -35,6 +38,6 @@ coder = smolagents.CodeAgent(
     tools=[], model=model, max_steps=1, verbosity_level=0, use_structured_outputs_internally=True
 )
 coder.run("What is 2 + 3?")
-[step] = [step for step in coder.memory.steps if isinstance(step, smolagents.ActionStep)]
-# The step's JSON is whole; the code in it is the model's own.
-assert step.error is None or "pars" not in str(step.error).lower() or "code" in str(step.error).lower(), step.error
+step = next(step for step in coder.memory.steps if isinstance(step, smolagents.ActionStep))
+# What the code does is the model's doing; that its step is whole JSON is the server's.
+assert set(json.loads(step.model_output_message.content)) == {"thought", "code"}, step.model_output_message
