@@ -116,3 +116,33 @@ def test_several_rows_of_a_chunk(model, count):
         return at_once()
 
     assert np.array_equal(logits(model, with_third), logits(model, singly))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_sequences_that_share_a_prefix_are_computed_together(model, rows):
+    """Five forks at different places of one text, and one that only looks like it: the bits of each alone."""
+    ends = (200, 160, 112, 100, 160)
+    following = [[i + 5] * rows for i in range(6)]
+
+    def together() -> np.ndarray:
+        feed(model, 1, LONG, [])
+        for i, end in enumerate(ends[1:], 2):
+            model.kv.fork(1, i, end)
+        feed(model, 6, LONG[:150], [])
+        result = model.step(range(1, 7), following, [rows] * 6)
+        pages = model.kv.begin([1, 2, 3, 4, 5, 6], [1] * 6).blocks.pages.tolist()
+        for sequence in range(1, 7):
+            model.kv.truncate(sequence, 1)
+        assert sorted(pages) == [6, 10]  # five together, by what they have in common, and the one alone
+        return np.concatenate([result, model.step(range(1, 7), [[9]] * 6)])
+
+    def alone() -> np.ndarray:
+        results, lasts = [], []
+        for i, end in enumerate([*ends, 150]):
+            feed(model, i, LONG[:end], [])
+            results.append(model.step([i], [following[i]], [rows]))
+            lasts.append(model.step([i], [[9]]))
+            model.kv.remove(i)
+        return np.concatenate([*results, *lasts])
+
+    assert np.array_equal(logits(model, together), logits(model, alone))

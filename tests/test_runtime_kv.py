@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slipcast.engine.errors import PagesExhaustedError, StepError
-from slipcast.engine.runtime.kv import KVCache
+from slipcast.engine.runtime.kv import KVCache, StepPlace
 
 PAGE = 16
 PAGES = 12
@@ -29,20 +29,32 @@ class Written:
     def step(self, sequences: list[int], lengths: list[int]) -> None:
         before = self.cache.free_pages
         place = self.cache.begin(sequences, lengths)
-        assert place.query_bounds.tolist() == [0, *np.cumsum(lengths)]
+        assert place.sequences.tolist() == [i for i, length in enumerate(lengths) for _ in range(length)]
+        self.check_blocks(place)
         tokens = np.arange(self.next_token, self.next_token + sum(lengths))
         self.next_token += sum(lengths)
         assert len(set(place.slots.tolist())) == len(tokens)  # no two rows write to one place
         self.memory.reshape(-1)[place.slots] = tokens
         for i, sequence in enumerate(sequences):
-            rows = slice(place.query_bounds[i], place.query_bounds[i + 1])
+            rows = place.sequences == i
             held = len(self.texts[sequence])
             assert place.positions[rows].tolist() == list(range(held, held + lengths[i]))
             self.texts[sequence] += tokens[rows].tolist()
             pages = place.page_ids[place.page_bounds[i] : place.page_bounds[i + 1]]
-            assert place.lengths[i] == len(self.texts[sequence]) <= len(pages) * PAGE
+            assert self.cache.length(sequence) == len(self.texts[sequence]) <= len(pages) * PAGE
             self.read_back(pages, self.texts[sequence])
         assert before >= self.cache.free_pages
+
+    def check_blocks(self, place: StepPlace) -> None:
+        blocks = place.blocks
+        assert sorted(blocks.rows.tolist()) == list(range(len(place.positions)))
+        assert blocks.bounds[0] == 0 and blocks.bounds[-1] == len(blocks.rows)
+        for k, common in enumerate(blocks.pages.tolist()):
+            rows = blocks.rows[blocks.bounds[k] : blocks.bounds[k + 1]]
+            assert 1 <= len(rows) <= 16
+            bounds = [(place.page_bounds[i], place.page_bounds[i + 1]) for i in place.sequences[rows]]
+            firsts = [place.page_ids[start:end].tolist()[:common] for start, end in bounds]
+            assert all(first == firsts[0] and len(first) == common for first in firsts)
 
     def read_back(self, pages: np.ndarray, text: list[int]) -> None:
         assert self.memory[pages].reshape(-1)[: len(text)].tolist() == text

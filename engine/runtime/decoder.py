@@ -37,8 +37,10 @@ class StepInputs:
 
     positions: Tensor
     slots: Tensor
-    lengths: Tensor
-    query_bounds: Tensor
+    sequences: Tensor
+    block_bounds: Tensor
+    block_rows: Tensor
+    block_pages: Tensor
     page_bounds: Tensor
     page_ids: Tensor
     tables: Sequence[Tensor]
@@ -148,7 +150,10 @@ class DecoderLayer(nn.Module):  # type: ignore[misc]  # TVM has no type informat
         gains = [self.query_norm, self.key_norm] if c.head_norms else []
         table = inputs.tables[own.rotary]
         queries, pages = kernels.append(append, [*heads, *gains, inputs.positions, inputs.slots, table], pages)
-        where = [inputs.lengths, inputs.query_bounds, inputs.page_bounds, inputs.page_ids]
+        where = [
+            inputs.positions, inputs.sequences, inputs.block_bounds, inputs.block_rows, inputs.block_pages,
+            inputs.page_bounds, inputs.page_ids,
+        ]  # fmt: skip
         shape = (heads[0].shape[0], c.heads, c.head_dim)
         attention = Attention(
             c.heads, c.kv_heads, c.head_dim, scale=c.attention_scale, window=own.window, cap=c.attention_cap
@@ -216,8 +221,10 @@ class Decoder(nn.Module):  # type: ignore[misc]  # TVM has no type information
         last: Tensor,
         positions: Tensor,
         slots: Tensor,
-        lengths: Tensor,
-        query_bounds: Tensor,
+        sequences: Tensor,
+        block_bounds: Tensor,
+        block_rows: Tensor,
+        block_pages: Tensor,
         page_bounds: Tensor,
         page_ids: Tensor,
         tables: Sequence[Tensor],
@@ -227,7 +234,9 @@ class Decoder(nn.Module):  # type: ignore[misc]  # TVM has no type information
         words = plan.embedding
         embed = Embed(FORMATS[words.format], words.rows, words.columns, c.embedding_scale)
         x = kernels.call(embed, [self.embedding, ids], (ids.shape[0], words.columns), "float32")
-        inputs = StepInputs(positions, slots, lengths, query_bounds, page_bounds, page_ids, tables)
+        inputs = StepInputs(
+            positions, slots, sequences, block_bounds, block_rows, block_pages, page_bounds, page_ids, tables
+        )
         for layer, own in zip(self.layers, pages, strict=True):
             x = layer(x, inputs, own)
         form = FORMATS[plan.logits.format]
@@ -246,8 +255,9 @@ def build_module(plan: ModelPlan, isa: Isa, *, max_rows: int, max_batch: int) ->
     """
     kernels, c = Kernels(isa), plan.config
     sizes = {
-        "ids": "rows", "last": "outputs", "positions": "rows", "slots": "rows", "lengths": "batch",
-        "query_bounds": "ends", "page_bounds": "ends", "page_ids": "listed",
+        "ids": "rows", "last": "outputs", "positions": "rows", "slots": "rows", "sequences": "rows",
+        "block_bounds": "block_ends", "block_rows": "rows", "block_pages": "blocks",
+        "page_bounds": "ends", "page_ids": "listed",
     }  # fmt: skip
     inputs: dict[str, Any] = {name: spec.Tensor([size], "int32") for name, size in sizes.items()}
     inputs["tables"] = [spec.Tensor(["context", c.head_dim], "float32")] * len(c.rotary)
@@ -255,7 +265,7 @@ def build_module(plan: ModelPlan, isa: Isa, *, max_rows: int, max_batch: int) ->
     inputs["pages"] = [pages] * c.layers
     specs = {"step": {**inputs, "$": _PACKED_PARAMETERS}}
     module, parameters = Decoder(plan, kernels).export_tvm(spec=specs)
-    bounds = {"rows": max_rows, "outputs": max_rows, "batch": max_batch}
+    bounds = {"rows": max_rows, "outputs": max_rows}
     module["step"] = module["step"].with_attr("tir_var_upper_bound", bounds)
     return module, [name for name, _ in parameters]
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..errors import PagesExhaustedError, StepError
 from .kernels.attention import PAGE
+from .kv_blocks import Blocks, blocks_of
 
 Int32s = npt.NDArray[np.int32]
 
@@ -24,16 +25,22 @@ class StepPlace:
     """Where the rows of a step belong; N rows of B sequences, in their order. All int32.
 
     `positions` [N]: of each row in its sequence. `slots` [N]: page times 16 plus the place in it, where the row's key
-    and value go. `lengths` [B]: tokens of each sequence after the step. `query_bounds` [B + 1]: the sequences' rows.
+    and value go. `sequences` [N]: which of the B each row belongs to. `blocks`: which rows attention takes together.
     `page_ids`, `page_bounds` [B + 1]: the sequences' pages.
     """
 
     positions: Int32s
     slots: Int32s
-    lengths: Int32s
-    query_bounds: Int32s
+    sequences: Int32s
+    blocks: Blocks
     page_bounds: Int32s
     page_ids: Int32s
+
+    @property
+    def arrays(self) -> tuple[Int32s, ...]:
+        """All of it, in the order in which the compiled step takes it."""
+        blocks = (self.blocks.bounds, self.blocks.rows, self.blocks.pages)
+        return (self.positions, self.slots, self.sequences, *blocks, self.page_bounds, self.page_ids)
 
 
 class KVCache:
@@ -164,8 +171,8 @@ class KVCache:
         return StepPlace(
             positions=np.concatenate(positions),
             slots=np.concatenate(slots),
-            lengths=np.array([self._lengths[sequence] for sequence in sequences], np.int32),
-            query_bounds=_bounds(lengths),
+            sequences=np.repeat(np.arange(len(sequences), dtype=np.int32), lengths),
+            blocks=blocks_of(lengths, tables),
             page_bounds=_bounds([len(table) for table in tables]),
             page_ids=np.array([page for table in tables for page in table], np.int32),
         )

@@ -58,9 +58,8 @@ class LoadedModel:
             last = self._asked(last, counts, tokens)
         lengths = [len(chunk) for chunk in tokens]
         place = self.kv.begin(sequence_ids, lengths)
-        inputs = (ids, last, place.positions, place.slots, place.lengths, place.query_bounds, place.page_bounds)
         try:
-            tensors = [as_tensor(aligned_copy(array)) for array in (*inputs, place.page_ids)]
+            tensors = [as_tensor(aligned_copy(array)) for array in (ids, last, *place.arrays)]
             logits = self._run(*tensors, self._tables, self._pages, self._weights)
         except BaseException as error:
             for sequence, length in zip(sequence_ids, lengths, strict=True):

@@ -4,8 +4,11 @@ Each query row folds its sequence's pages in order, from the first page (that it
 position. Nothing else enters its arithmetic: not which rows are computed beside it, not how the sequence's tokens were
 cut into steps, not whether its pages are shared. So a step is the same to the last bit in any company, and all that
 batching promises rests on that.
-(Partial results merged afterwards, as cascades and ragged prefills do, would be cheaper for some shapes and would not
-have this property: sums of floats depend on their order.)
+
+Rows are computed in blocks. A block goes through the pages that all its rows have in common once, and each row folds
+each of them while it is at hand; then each row goes on alone with the pages of its own. So the rows of a prompt read its
+pages together, and so do sequences that share a prefix. (Cascades that merge partial results of prefix and rest, as in
+Hydragen and FlashInfer, give other bits with other company, since sums of floats depend on their order.)
 
 A page of 16 tokens holds keys as [page / 8][head_dim][8] (eight tokens side by side, so that a score vector is eight
 tokens) and values as [page][head_dim]. Scores are kept in base 2, where the exponential is cheaper.
@@ -42,7 +45,7 @@ from .isa import LOG2_E, Isa, lanes_max, lanes_sum, maximum, narrow, widen
 
 PAGE = 16
 _VECTORS = PAGE // LANES
-_QUERIES = 16  # query rows that share each key block
+QUERIES = 16  # query rows of a block, at most
 _LOWEST = -1e30  # a score that never counts; finite, so that differences stay numbers
 
 
@@ -50,8 +53,10 @@ _LOWEST = -1e30  # a score that never counts; finite, so that differences stay n
 class Attention:
     """Grouped-query attention of queries [N, heads, head_dim] over pages; `heads` is a multiple of `kv_heads`.
 
-    Sequence b has the query rows query_bounds[b] to query_bounds[b + 1], its last tokens, the pages
-    page_ids[page_bounds[b]] to page_ids[page_bounds[b + 1]], and lengths[b] tokens in them, the queries' own included.
+    Row i is token positions[i] of sequence b = sequences[i], whose pages are page_ids[page_bounds[b]] to
+    page_ids[page_bounds[b + 1]]; it sees the tokens up to its own. Block k has the rows block_rows[block_bounds[k]] to
+    block_rows[block_bounds[k + 1]], of sequences that have their first block_pages[k] pages in common. Every row is in
+    one block.
 
     Scores are multiplied by `scale`, then bounded to cap * tanh(score / cap) where there is a `cap`. With a `window` a
     query sees the last so many tokens only, its own included.
@@ -108,76 +113,82 @@ class _Emitter:
 
     def _parameters(self, f: Function) -> None:
         dtype, dim = self.isa.page_dtype, self.dim
-        self.batch, self.rows, pages, page_count = size(), size(), size(), size()
-        bounds = (self.batch + 1,)
+        self.rows, pages, page_count = size(), size(), size()
+        self.blocks = size()
         self.q = f.tensor("q", (self.rows, self.heads, dim), dtype)
         self.pages = f.tensor("pages", page_shape(pages, self.kv_heads, dim), dtype)
-        self.lengths = f.tensor("lengths", (self.batch,), "int32")
-        self.query_bounds = f.tensor("query_bounds", bounds, "int32")
-        self.page_bounds = f.tensor("page_bounds", bounds, "int32")
+        self.positions = f.tensor("positions", (self.rows,), "int32")
+        self.sequences = f.tensor("sequences", (self.rows,), "int32")
+        self.block_bounds = f.tensor("block_bounds", (size(),), "int32")
+        self.block_rows = f.tensor("block_rows", (self.rows,), "int32")
+        self.block_pages = f.tensor("block_pages", (self.blocks,), "int32")
+        self.page_bounds = f.tensor("page_bounds", (size(),), "int32")
         self.page_ids = f.tensor("page_ids", (page_count,), "int32")
         self.output = f.tensor("output", (self.rows, self.heads, dim), dtype)
 
     def emit(self) -> None:
-        with self._query_block():
-            self.page_start = let(self.page_bounds[self.sequence])
+        with self._block():
             self._start()
-            # The block's last row sees the most.
-            last = let((self.before + self.first + self.count + (PAGE - 1)) // PAGE)
-            # And its first row looks back the furthest.
-            skipped = T.max(i32(0), self.before + self.first + 1 - self.window) // PAGE if self.window else i32(0)
-            skipped = let(skipped)
-            with T.serial(last - skipped) as step:
-                block = self.block = let(skipped + step)
-                self.page = let(self.page_ids[self.page_start + block])
-                self.next_page = let(self.page_ids[self.page_start + T.min(block + 1, last - 1)])
-                with T.serial(self.count) as z:
-                    self._attend(z)
+            # Once for all rows and the pages in common, then once for each row and its own.
+            with T.serial(self.count + 1) as turn:
+                together = turn == 0
+                z_first = let(T.if_then_else(together, i32(0), turn - 1))
+                z_count = let(T.if_then_else(together, self.count, i32(1)))
+                limit = let(T.if_then_else(together, self.ends[1], self.limits[z_first]))
+                common = let(self.block_pages[self.index])
+                last = let((limit + (PAGE - 1)) // PAGE)
+                last = let(T.if_then_else(together, T.min(common, last), last))
+                start = T.if_then_else(together, i32(0), common)
+                if self.window:
+                    nearest = let(T.if_then_else(together, self.ends[0], limit))
+                    start = T.max(start, T.max(i32(0), nearest - self.window) // PAGE)
+                start = let(start)
+                table = let(self.page_bounds[self.sequences[self._row(z_first)]])
+                with T.serial(T.max(last - start, i32(0))) as step:
+                    self.block = let(start + step)
+                    self.page = let(self.page_ids[table + self.block])
+                    self.next_page = let(self.page_ids[table + T.min(self.block + 1, last - 1)])
+                    with T.serial(z_count) as z:
+                        self._attend(let(z_first + z))
             self._finish()
 
     @contextmanager
-    def _query_block(self) -> Iterator[None]:
-        """A task: a KV head and up to 16 query rows of a sequence.
-
-        Sets sequence, head, row (the block's first), first (its place among the sequence's rows), count, and before
-        (tokens of the sequence ahead of its rows).
-        """
-        # At most rows/16 + batch blocks. Later blocks see more keys: pair an early with a late one in a thread's share.
-        blocks = let(self.rows // _QUERIES + self.batch)
+    def _block(self) -> Iterator[None]:
+        """A task: a KV head and a block of rows. Sets head, index (the block's), first and count (of its rows)."""
+        # Later blocks of a prompt see more keys: pair an early with a late one in a thread's share.
+        blocks = self.blocks
         with T.parallel(blocks * self.kv_heads) as task:
             self.head = let(task // blocks)
             turn = let(task % blocks)
-            index = let(T.if_then_else(turn % 2 == 0, turn // 2, blocks - 1 - turn // 2))
-            found = scratch(2, "int32")  # blocks still to skip, sequence
-            store(found, index, 0)
-            store(found, i32(-1), 1)
-            with T.serial(self.batch) as b, when(found[1] < 0):
-                own = let((self.query_bounds[b + 1] - self.query_bounds[b] + (_QUERIES - 1)) // _QUERIES)
-                left = let(found[0])
-                store(found, T.if_then_else(left < own, b, i32(-1)), 1)
-                store(found, T.if_then_else(left < own, left, left - own), 0)
-            with when(found[1] >= 0):
-                self.sequence = let(found[1])
-                self.first = let(found[0] * _QUERIES)
-                start = let(self.query_bounds[self.sequence])
-                length = let(self.query_bounds[self.sequence + 1] - start)
-                self.row = let(start + self.first)
-                self.count = let(T.min(i32(_QUERIES), length - self.first))
-                self.before = let(self.lengths[self.sequence] - length)
-                yield
+            self.index = let(T.if_then_else(turn % 2 == 0, turn // 2, blocks - 1 - turn // 2))
+            self.first = let(self.block_bounds[self.index])
+            self.count = let(self.block_bounds[self.index + 1] - self.first)
+            yield
+
+    def _row(self, z: Expr) -> Expr:
+        return self.block_rows[self.first + z]
 
     def _start(self) -> None:
-        per_head = _QUERIES * self.group
+        per_head = QUERIES * self.group
         self.scaled = scratch(per_head * self.dim)
         self.sums = scratch(per_head * self.dim)
         self.state = scratch(per_head * 2 * LANES)  # running maximum in eight equal lanes, then eight partial sums
         self.weights = scratch(self.group * PAGE)
         self.decay = scratch(self.group * LANES)
+        self.limits = scratch(QUERIES, "int32")  # how many tokens each row sees
+        self.ends = scratch(2, "int32")  # the fewest, and the most
+        store(self.ends, i32(2**31 - 1), 0)
+        store(self.ends, i32(0), 1)
         scale = splat(f32(LOG2_E * self.scale))
         with T.serial(self.count) as z:
+            row = let(self._row(z))
+            limit = let(self.positions[row] + 1)
+            store(self.limits, limit, z)
+            store(self.ends, T.min(self.ends[0], limit), 0)
+            store(self.ends, T.max(self.ends[1], limit), 1)
             for g in range(self.group):
                 with T.serial(self.dim // LANES) as c:
-                    query = widen(self.q[self.row + z, self.head * self.group + g, span(c * LANES)])
+                    query = widen(self.q[row, self.head * self.group + g, span(c * LANES)])
                     store(self.scaled, query * scale, span(self._at(z, g) + c * LANES))
                     store(self.sums, zeros(), span(self._at(z, g) + c * LANES))
                 store(self.state, splat(f32(_LOWEST)), span(self._state_at(z, g)))
@@ -200,7 +211,7 @@ class _Emitter:
 
     def _attend(self, z: Expr) -> None:
         """One query row, all its heads, against the page: the tokens up to its own, as far back as it looks."""
-        limit = let(self.before + self.first + z + 1 - self.block * PAGE)
+        limit = let(self.limits[z] - self.block * PAGE)
         start = let(T.max(i32(0), limit - self.window)) if self.window else i32(0)
         seen = T.And(limit > 0, start < PAGE) if self.window else limit > 0
         with when(seen):
@@ -292,9 +303,10 @@ class _Emitter:
 
     def _finish(self) -> None:
         with T.serial(self.count) as z:
+            row = let(self._row(z))
             for g in range(self.group):
                 head = self.head * self.group + g
                 total = let(T.max(lanes_sum(self.state[span(self._state_at(z, g) + LANES)]), f32(1e-30)))
                 with T.serial(self.dim // LANES) as c:
                     value = self.sums[span(self._at(z, g) + c * LANES)] * splat(f32(1.0) / total)
-                    store(self.output, narrow(value, self.isa.page_dtype), self.row + z, head, span(c * LANES))
+                    store(self.output, narrow(value, self.isa.page_dtype), row, head, span(c * LANES))
