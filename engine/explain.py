@@ -25,9 +25,11 @@ def mask_effect(logits: NDArray[np.float32], row: NDArray[np.uint32] | None) -> 
     if row is None:
         return MaskEffect(None, 0.0)
     allowed = bits.unpack(row, len(logits))
-    weights = np.exp(logits - logits.max(), dtype=np.float64)
-    removed = float(weights[~allowed].sum() / weights.sum())
-    return MaskEffect(int(allowed.sum()), min(max(removed, 0.0), 1.0) if np.isfinite(removed) else 0.0)
+    peak = logits.max()
+    if not np.isfinite(peak):  # the row fails, in the chain
+        return MaskEffect(int(allowed.sum()), 0.0)
+    weights = np.exp(logits - peak, dtype=np.float64)
+    return MaskEffect(int(allowed.sum()), float(weights[~allowed].sum() / weights.sum()))
 
 
 class Pointers:
@@ -45,7 +47,7 @@ class Pointers:
 
 
 def token_note(token: int, position: int, drawn: int, effect: MaskEffect, pointers: list[str | None]) -> TokenNote:
-    """Of a token at `position` of those that were taken at once; the first of them stands for the one that was drawn."""
+    """Of a token at `position` of those that were taken at once; the first stands for the one that was drawn."""
     pointer = pointers[position] if position < len(pointers) else None
     if position:
         return TokenNote(token, forced=True, allowed=1, removed=None, pointer=pointer)

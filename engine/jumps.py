@@ -28,8 +28,8 @@ class Jumps:
         self._known: dict[tuple[bytes, bytes], tuple[int, ...]] = {}
 
     def take(self, choice: Choice, token: int) -> tuple[int, ...]:
-        """The tokens that the choice's grammar forces after `token`, which its matcher has taken, for it to accept; none
-        where there is a choice.
+        """The tokens that the choice's grammar forces after `token`, which its matcher has taken, for it to accept;
+        none where there is a choice.
 
         The choice's way out is the one after them. None either for requests for logprobs, since only a step for each
         token gives these.

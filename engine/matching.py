@@ -48,8 +48,8 @@ class Taken:
 
 @dataclass(slots=True)
 class Drawn:
-    """What was drawn for a choice whose matcher is taking it. `raw`: the logits behind `logprob`. `effect`: of the mask,
-    for requests that ask to explain.
+    """What was drawn for a choice whose matcher is taking it. `raw`: the logits behind `logprob`. `effect`: of the
+    mask, for requests that ask to explain.
     """
 
     token: int
@@ -187,7 +187,9 @@ class Matching:
         course = self._courses.get(choice)
         return course is None or (course.job is not None and course.job.done and not course.taking)
 
-    def wait_masks(self, choices: Iterable[Choice], ahead: Sequence[AheadMask] = (), *, seconds: float | None = None) -> None:
+    def wait_masks(
+        self, choices: Iterable[Choice], ahead: Sequence[AheadMask] = (), *, seconds: float | None = None
+    ) -> None:
         """Wait a little for the masks of these choices and places."""
         courses = [course for choice in choices if (course := self._courses.get(choice)) and not course.taking]
         self._wait(courses, [mask.job for mask in ahead if mask.job is not None], seconds)

@@ -53,8 +53,8 @@ class GenerationRequest:
     `grammar`: what the output must match; one fresh matcher is taken per choice.
     `plugins`: parameters for plugins by their names, checked by `EngineService.plugin_options`. `user` and `priority`
     are for scheduling policies; a lower priority comes first.
-    `reasoning`: the output begins with thinking; the grammar is for what comes after. `explain`: tell of each token what
-    the grammar did (see `TokenNote`).
+    `reasoning`: the output begins with thinking; the grammar is for what comes after. `explain`: tell of each token
+    what the grammar did (see `TokenNote`).
     """
 
     prompt: Sequence[int]
@@ -113,9 +113,9 @@ class Usage:
 class TokenNote:
     """What the grammar did where a token came.
 
-    `forced`: the grammar left no choice, or the token was taken to complete the text in time. `allowed`: how many tokens
-    could come, None without a grammar. `removed`: the probability, under the model's raw distribution, of those that
-    could not; None where the token came without a step of the model. `pointer`: of the part of the schema that was in
+    `forced`: the grammar left no choice, or the token was taken to complete the text in time. `allowed`: how many
+    tokens could come, None without a grammar. `removed`: the probability, under the model's raw distribution, of those
+    that could not; None where the token came without a step of the model. `pointer`: of the part of the schema that was in
     force, as a JSON pointer; None where there is no schema.
     """
 

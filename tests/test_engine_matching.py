@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 
@@ -62,7 +63,7 @@ def test_others_go_on_while_a_matcher_is_at_work(where, at, speculation):
         slow = Inbox()
         service.submit(request("p", gate), slow)
         assert gate.reached.wait(20)
-        others = [request("abc", max_tokens=40, ignore_eos=True), request("xyz", WordGrammar(["the king and the king"]))]
+        others = [dataclasses.replace(r, id=f"again{i}") for i, r in enumerate(alone)]
         assert [run(service, r).tokens() for r in others] == undisturbed
         assert len(slow.tokens()) <= at and not gate.open.is_set()
         gate.open.set()

@@ -26,7 +26,7 @@ def test_objects_arrays_and_references():
         "type": "object",
         "properties": {"n/a": {"type": "string"}, "home": {"$ref": "#/$defs/p"}, "l": {"type": "array", "items": HOME}},
         "required": ["n/a", "home", "l"],
-        "$defs": {"p": {"type": "object", "properties": {"zip": {"maximum": 9, "type": "integer"}}, "required": ["zip"]}},
+        "$defs": {"p": {**HOME, "properties": {"zip": {"maximum": 9, "type": "integer"}}}},
     }
     assert pointers(schema, '{"n/a":"a","home":{"zip":1},"l":[{"zip":2}]}') == [
         ("", '{"n/a":'), ("/properties/n~1a", '"a"'), ("", ',"home":'), ("/$defs/p", '{"zip":'),
