@@ -14,8 +14,10 @@ from ..regular import CharSet, Dfa
 from .lower import Lowered
 from .nodes import ALT, CALL, CHARS, DFA, EMPTY, JSON, REP, SEQ, STAR, TEXT, TOKEN
 
-NEVER: Final = 1 << 40
+NEVER: Final = 1 << 41
 """The cost of what derives no text."""
+LONG: Final = 1 << 40
+"""The highest cost there is: what is longer costs as much."""
 TOKEN_BYTE: Final = 0xFF
 """The byte that begins a token taken as such: no UTF-8 text holds it (see `tokencodes`)."""
 _INLINE: Final = 200
@@ -115,9 +117,9 @@ class Analysis:
                     missing[parent] -= 1
                     sums[parent] += value
                     if not missing[parent]:
-                        heappush(heap, (sums[parent], parent, node))
+                        heappush(heap, (min(sums[parent], LONG), parent, node))
                 else:
-                    heappush(heap, (value * rest[1] if kind == REP else value, parent, node))
+                    heappush(heap, (min(value * rest[1], LONG) if kind == REP else value, parent, node))
         return cost
 
     def _firsts(self) -> dict[int, int]:
@@ -160,7 +162,7 @@ class Analysis:
             kind, *rest = self._pool[node]
             if kind != SEQ:
                 children[node] = list(self._children(node))
-                if kind == STAR or kind == REP:
+                if kind in (STAR, REP):
                     follow[rest[0]] |= self.first[rest[0]]
                 continue
             after, open_end = 0, True

@@ -26,6 +26,8 @@ from .rows import Rows
 from .ways import WayFinder
 
 MAX_TEXT: Final = 32_768
+_MOST_SPARE: Final = 512
+MAX_TRANSITIONS: Final = 6_000_000
 _SPARE: Final = 8
 """Labels that a frame has room for beside those there are: beyond that the kernels ask again and again for the same."""
 _NUMBERS: Final = count(1)
@@ -47,6 +49,7 @@ class GrammarAutomaton:
         self.rows = Rows(tables, self.cells, analysis)
         self._frames: dict[int, Places] = {}
         self._entered: dict[tuple[tuple[Thread, ...], int], tuple[int, int] | None] = {}
+        self._beginnings: dict[int, tuple[int, bool, int] | None] = {}
         self._live: dict[tuple[tuple[tuple[int, ...], ...], bool], int] = {}
         self._embedder = embedder
         self._ways = WayFinder(self)
@@ -127,12 +130,18 @@ class GrammarAutomaton:
             return found
 
     def _enter(self, threads: tuple[Thread, ...], still: int) -> tuple[int, int] | None:
-        if len(threads) == 1:
+        if len(threads) == 1 and still == -1:
             (state, context), = threads
             counted = self.rows.counted(state)
             if counted is not None:
                 chars, most, after = counted
                 return self.rows.counting(chars, after), self._frame((context,), most)
+            rule = self.cells.ended(state)
+            if rule > START:  # nothing but the end of a rule
+                return self.enter(self.contexts.returns(context, rule))
+            begun = self._begun(state, context)
+            if begun is not None:
+                return begun
         closed = self.contexts.close(threads)
         if still != -1:
             idle = {thread for thread in threads if not self.rows.read_bytes(thread[0]) & still}
@@ -159,10 +168,41 @@ class GrammarAutomaton:
             row = self._live[key] = self.rows.live(states, closed.ended)
         return row, self._frame(tuple([context for _, context in groups]), BIG)
 
+    def _begun(self, state: int, context: int) -> tuple[int, int] | None:
+        """`placed` for one thread where nothing ends: the row is the same for every context."""
+        if state not in self._beginnings:
+            self._beginnings[state] = self._new_beginning(state)
+        beginning = self._beginnings[state]
+        if beginning is None:
+            return None
+        row, reads, later = beginning
+        if row and not later:
+            return row, self._frame((context,), BIG)
+        new = self.contexts.begun((state, context))
+        if not reads:
+            return row, self._frame((new,), BIG)
+        return None if new == context else (row, self._frame((context, new) if later > 0 else (new, context), BIG))
+
+    def _new_beginning(self, state: int) -> tuple[int, bool, int] | None:
+        """(row, whether the state reads, 1 or -1 if what begins has its place after or before it; 0: nothing begins)."""
+        found = self.contexts.beginning(state)
+        if found is None or found == (False, ()):
+            return None
+        reads, starts = found
+        own, new = (state,), tuple(sorted(starts))
+        groups = sorted(group for group in ((own,) if reads else ()) + ((new,) if new else ()))
+        row = self.rows.live(frozenset((one, place) for place, group in enumerate(groups) for one in group), False)
+        return row, reads, 0 if not new else 1 if groups[-1] == new else -1
+
     def _frame(self, places: Places, most: int) -> int:
         key = (self.number, "grammar", places, most)
         frame = self.tables.find(key)
         if not frame:
-            frame = self.tables.frame(key, self, labels=self.rows.label_count + _SPARE, high=most)
+            if len(self._frames) * self.rows.label_count > MAX_TRANSITIONS:
+                raise BudgetError(
+                    f"the grammar has more than {MAX_TRANSITIONS} transitions on this text",
+                    remedy="use fewer rules that call each other",
+                )
+            frame = self.tables.frame(key, self, labels=min(self.rows.label_count + _SPARE, _MOST_SPARE), high=most)
             self._frames[frame] = places
         return frame

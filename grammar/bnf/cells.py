@@ -51,6 +51,9 @@ class Cells:
         self._known: dict[tuple[int, int], int] = {}
         self._infos: dict[int, Info] = {}
         self._starts: dict[int, int] = {}
+        self._inner: dict[int, int] = {}
+        self._rules: dict[int, int] = {}
+        self._shapes: dict[int, tuple[tuple[int, ...], int]] = {}
         self._counted: dict[int, tuple[CharSet, int, int] | None] = {}
 
     def cell(self, node: int, after: int) -> int:
@@ -83,22 +86,73 @@ class Cells:
         return self._counted[state]
 
     def _find_counted(self, state: int) -> tuple[CharSet, int, int] | None:
-        for _ in range(_PEELED):  # what stands around the run, as the rule that is called here and is nothing else
-            node, after = self._cells[state]
-            kind, *rest = self.pool[node]
-            if kind == SEQ:
-                target = after
-                for item in reversed(rest[0]):
-                    target = self.cell(item, target)
-                state = target
-            elif kind == CALL and self._stands_for(rest[0], after):
-                state = self.cell(self.body(rest[0]), after)
-            else:
-                break
+        node, after = self._cells[self._peeled(state)]
+        kind, *rest = self.pool[node]
         if kind != REP or rest[1] != 0 or rest[2] is None or rest[2] < COUNTED_FROM:
             return None
         inner = self.pool[rest[0]]
         return (inner[1], rest[2], after) if inner[0] == CHARS else None
+
+    def _peeled(self, state: int) -> int:
+        """The same state without what stands around its first part: sequences, rules that are put where they are."""
+        found = self._inner.get(state)
+        if found is None:
+            found = state
+            for _ in range(_PEELED):
+                node, after = self._cells[found]
+                kind, *rest = self.pool[node]
+                if kind == SEQ:
+                    for item in reversed(rest[0]):
+                        after = self.cell(item, after)
+                    found = after
+                elif kind == CALL and self._stands_for(rest[0], after):
+                    found = self.cell(self.body(rest[0]), after)
+                else:
+                    break
+            self._inner[state] = found
+        return found
+
+    def loop(self, state: int) -> tuple[int, bool]:
+        """(what a state repeats any number of times before what is after it, whether that is the rule's end).
+
+        (-1, False) if it is no such loop.
+        """
+        node, after = self._cells[self._peeled(state)]
+        kind, *rest = self.pool[node]
+        return (int(rest[0]), self.pool[self._cells[after][0]][0] == FINAL) if kind == STAR else (-1, False)
+
+    def shape(self, state: int) -> tuple[tuple[int, ...], int]:
+        """What tells states apart but for how often the first counted repetition may go on, and that number.
+
+        Of states alike in this, one with the higher number reads all that the others read. 0: nothing is counted.
+        """
+        found = self._shapes.get(state)
+        if found is None:
+            nodes: list[int] = []
+            often = 0
+            at = state
+            while at >= 0:
+                node, at = self._cells[at]
+                kind, *rest = self.pool[node]
+                if kind == REP and rest[1] == 0 and rest[2] is not None:
+                    nodes += (-1, rest[0], at)
+                    often = rest[2]
+                    break
+                nodes.append(node)
+            found = self._shapes[state] = (tuple(nodes), often)
+        return found
+
+    def ended(self, state: int) -> int:
+        """The rule that ends in a state in which nothing else can happen; -1 for other states."""
+        info = self.info(state)
+        return -1 if info.edges or info.calls or info.tokens or info.schemas else info.final
+
+    def rule(self, state: int) -> int:
+        """The rule at whose end a state's way through it ends."""
+        found = self._rules.get(state)
+        if found is None:
+            found = self._rules[state] = int(self.pool[self.parts(state)[-1]][1])
+        return found
 
     def parts(self, state: int) -> list[int]:
         """The nodes from a state to the end of its rule, the FINAL one last."""

@@ -19,7 +19,7 @@ from .lower import START
 
 ROOT: Final = 0
 """The context of the whole text."""
-MAX_THREADS: Final = 1_500
+MAX_THREADS: Final = 400
 
 Thread = tuple[int, int]
 
@@ -58,7 +58,7 @@ class Contexts:
         info = self._cells.info
         if len(threads) == 1:
             only = threads[0]
-            beginning = self._beginning(only[0])
+            beginning = self.beginning(only[0])
             if beginning is not None:
                 reads, starts = beginning
                 live = (only,) if reads else ()
@@ -85,7 +85,12 @@ class Contexts:
             if facts.final == START:
                 ended = True
             elif facts.final >= 0:
-                for target in self.returns(context, facts.final):
+                targets = self.returns(context, facts.final)
+                if self._says_no_more(state, targets):
+                    reading.pop(thread, None)
+                    if facts.calls:
+                        calling.pop()
+                for target in targets:
                     if target not in kernel:
                         kernel[target] = None
                         waiting.append(target)
@@ -104,7 +109,15 @@ class Contexts:
                     schemas[number, (after, context)] = None
         return Closed(tuple(reading), tuple(schemas), ended)
 
-    def _beginning(self, state: int) -> tuple[bool, tuple[int, ...]] | None:
+    def _says_no_more(self, state: int, targets: tuple[Thread, ...]) -> bool:
+        """Whether a thread reads nothing that those after its rule, where it may end at once, do not read as well.
+
+        So it is with a loop at the end of a rule if the same loop comes after it: x*x* is x*.
+        """
+        loop, last = self._cells.loop(state)
+        return last and all(self._cells.loop(target)[0] == loop for target, _ in targets)
+
+    def beginning(self, state: int) -> tuple[bool, tuple[int, ...]] | None:
         """Of a state where nothing ends and no schema begins: whether it reads, and where the rules begin that do."""
         if state not in self._beginnings:
             facts = [self._cells.info(state)]
@@ -159,12 +172,37 @@ class Contexts:
         """The context of `rule` among what began after `kernel`: the part of the kernel that leads to it."""
         return self._intern(tuple([thread for thread in kernel if self._reached(thread[0]) >> rule & 1]))
 
+    def begun(self, thread: Thread) -> int:
+        """The context of what begins after one thread."""
+        return self._intern((thread,))
+
     def _intern(self, kernel: tuple[Thread, ...]) -> int:
         found = self._known.get(kernel)
         if found is None:
-            found = self._known[kernel] = len(self._kernels)
-            self._kernels.append(kernel)
+            found = self._same_as(kernel)
+            if found < 0:
+                found = len(self._kernels)
+                self._kernels.append(kernel)
+            self._known[kernel] = found
         return found
+
+    def _same_as(self, kernel: tuple[Thread, ...]) -> int:
+        """An older context in which what begins after the kernel may as well stand; -1 if there is none.
+
+        So it is where a rule calls itself before a loop at its end, and the same loop comes after the rule: what was
+        called may take the place of the caller.
+        """
+        if len(kernel) != 1:
+            return -1
+        (state, context), = kernel
+        calls = self._cells.info(state).calls
+        if len(calls) != 1 or self._reached(state) != 1 << calls[0][0]:
+            return -1
+        rule, after = calls[0]
+        if self._cells.rule(after) != rule:
+            return -1
+        targets = self.returns(context, rule)
+        return context if targets and self._says_no_more(after, targets) else -1
 
     def _reached(self, state: int) -> int:
         """The rules that begin where the state stands, as bits."""

@@ -36,7 +36,8 @@ class Lowered:
 def lowered(grammar: Grammar, token_ids: TokenIds) -> Lowered:
     """The grammar as nodes. `token_ids` gives the ids of special tokens by name, when a token is named.
 
-    Raises GrammarTextError for a token that the vocabulary does not have. References must be defined (`checks.check`). Raises BudgetError where the grammar nests too deep.
+    References must be defined (`checks.check_references`). Raises GrammarTextError for a token that the vocabulary does
+    not have, BudgetError where the grammar nests too deep.
     """
     result = Lowered()
     lowering = _Lowering(result, {name: i + 1 for i, name in enumerate(grammar.rules)}, token_ids)

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from ..regular import CharSet, Dfa
+from ..regular.words import words_dfa
 
 EMPTY: Final = 0
 CHARS: Final = 1
@@ -33,6 +34,7 @@ CALL: Final = 8
 FINAL: Final = 9
 JSON: Final = 10
 TOKEN: Final = 11
+_MANY_TEXTS: Final = 4
 
 
 class Pool:
@@ -96,6 +98,12 @@ class Pool:
         if len(sets) > 1:
             merged = self.chars(CharSet.of(*(pair for item in sets for pair in self.nodes[item][1].ranges())))
             flat = dict.fromkeys(merged if self.nodes[item][0] == CHARS else item for item in flat)
+        texts = [item for item in flat if self.nodes[item][0] == TEXT and self.nodes[item][2] == 0]
+        if len(texts) >= _MANY_TEXTS:  # one automaton reads them all
+            words = words_dfa(self.nodes[item][1] for item in texts)
+            place = self.dfa(words, words.start)
+            listed = set(texts)
+            flat = dict.fromkeys(place if item in listed else item for item in flat)
         return next(iter(flat)) if len(flat) == 1 else self._add((ALT, tuple(flat)))
 
     def star(self, item: int) -> int:

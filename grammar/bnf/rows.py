@@ -25,6 +25,7 @@ from ..automaton.codes import (
 )
 from ..automaton.tables import Int32s, Tables
 from ..automaton.text import Bytes, Suffixes, utf8_ranges
+from ..errors import BudgetError
 from ..regular import ALL, CharSet, partition
 from .analysis import JSON_FIRST, TOKEN_BYTE, Analysis, first_bytes
 from .cells import Cells, Info
@@ -33,6 +34,7 @@ from .lower import START
 States = frozenset[tuple[int, int]]
 """(state, place of its context in the frame's tuple)."""
 
+MAX_STATES: Final = 10_000
 _SPARSE_UP_TO: Final = 12
 _LEADS: Final = list(range(0xC2, 0xF5))
 _WIDE_FROM: Final = 48
@@ -113,7 +115,7 @@ class Rows:
         return FIRST_LABEL + len(self._meanings)
 
     def next_bytes(self, state: int) -> int:
-        """Bytes that may be read next from a state, by itself or after events, as bits; more than there are at worst."""
+        """Bytes that may be read next from a state, by itself or after events, as bits; at worst more than these."""
         found = self._next.get(state)
         if found is None:
             info = self._cells.info(state)
@@ -155,6 +157,25 @@ class Rows:
             bits |= self._analysis.follow[info.final]
         return bits
 
+    def _without_fewer(self, states: States) -> States:
+        """The states without those that may only repeat less often than another that is the same otherwise."""
+        if len(states) == 1:
+            return states
+        best: dict[tuple[tuple[int, ...], int], tuple[int, int]] = {}
+        for state, place in states:
+            shape, often = self._cells.shape(state)
+            known = best.get((shape, place))
+            if known is None or known[0] < often:
+                best[shape, place] = (often, state)
+        if len(best) > MAX_STATES:
+            raise BudgetError(
+                f"the grammar is too ambiguous: more than {MAX_STATES} places in its rules are open at once",
+                remedy="let the rules tell what they read apart, and repetitions end where their parts show it",
+            )
+        if len(best) == len(states):
+            return states
+        return frozenset((state, place) for (_, place), (_, state) in best.items())
+
     def _events_of(self, states: States) -> int:
         bits = 0
         for state, _ in states:
@@ -190,7 +211,7 @@ class Rows:
             for chars, target in info.edges:
                 edges.setdefault(chars, set()).add((target, place))
             tokens += [(ids, negated, (target, place)) for (ids, negated), target in info.tokens]
-        blocks = [(chars, self._value(targets)) for chars, targets in _split(edges)]
+        blocks = [(chars, self._value(self._without_fewer(targets))) for chars, targets in _split(edges)]
         values = np.zeros(256, np.int32)
         self._fill(values, blocks)
         if tokens:

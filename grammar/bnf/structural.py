@@ -7,7 +7,7 @@ A format is an object by its `type`: const_string, json_schema, regex, grammar, 
 star, repeat, tag, triggered_tags, tags_with_separator, dispatch, token, exclude_token, any_tokens. The vocabulary of
 these is that of xgrammar's and vLLM's documentation; what they mean is what ours means:
 
-- free text inside a tag (any_text, or what is around triggered tags, at the end of the content) holds no end of the tag;
+- free text at the end of a tag's content (any_text, or what is around triggered tags) does not hold the tag's end;
 - triggered tags with `at_least_one` begin with a tag at once.
 """
 

@@ -16,6 +16,8 @@ from typing import Final
 from ..regular import ALL, CharSet
 from ..regular.charset import WORD
 from ..regular.dfa import LazyDfa, interned
+from .ir import Free
+from .nodes import Pool
 
 _NONE: Final = -1
 _ON, _OTHER, _WANTED = 0, 1, 2
@@ -88,20 +90,20 @@ class UntilDfa(LazyDfa[_State]):
     ) -> None:
         what = "free text" if wanted == _NONE else f"free text up to {triggers[wanted]!r}"
         super().__init__(("until", triggers, excludes, wanted, whole, open), what, (0, False, _ON))
-        self._search = _Search(triggers + excludes)
+        self._words = _Search(triggers + excludes)
         self._triggers = len(triggers)
         self._wanted, self._whole, self._open = wanted, whole, open
 
     def _moves(self, state: _State) -> Iterable[tuple[CharSet, _State]]:
         node, before, ended = state
-        path = self._search.paths[node]
+        path = self._words.paths[node]
         allowed = ALL
         if ended != _ON:
             if not self._whole or self._open or path[-1] not in WORD:
                 return
             allowed = WORD  # the word goes on, so this was no trigger
-        for chars, target in self._search.moves(node):
-            depth = len(self._search.paths[target])
+        for chars, target in self._words.moves(node):
+            depth = len(self._words.paths[target])
             for part in (chars & allowed & WORD, chars & allowed - WORD):
                 if not part:
                     continue
@@ -117,14 +119,14 @@ class UntilDfa(LazyDfa[_State]):
 
     def _ended(self, target: int, inside: bool) -> int | None:
         """What ended with the move to `target`; None: something excluded."""
-        found = self._search.found[target]
+        found = self._words.found[target]
         if any(word >= self._triggers for word in found):
             return None
         counting = [word for word in found if self._counts(target, word, inside)]
         return _WANTED if self._wanted in counting else _OTHER if counting else _ON
 
     def _counts(self, target: int, word: int, inside: bool) -> bool:
-        text, path = self._search.words[word], self._search.paths[target]
+        text, path = self._words.words[word], self._words.paths[target]
         if not self._whole or text[0] not in WORD:
             return True
         return not (inside if len(path) == len(text) else path[-len(text) - 1] in WORD)
@@ -135,6 +137,7 @@ class UntilDfa(LazyDfa[_State]):
 
 def free_text(pool: Pool, free: Free, contents: list[int]) -> int:
     """The node of free text; `contents` are the nodes of its tags' contents."""
+
     def until(wanted: int, open: bool) -> int:
         key = ("until", free.triggers, free.excludes, wanted, free.whole_words, open)
         dfa = interned(key, lambda: UntilDfa(free.triggers, free.excludes, wanted, free.whole_words, open))
