@@ -83,6 +83,7 @@ def run(options: argparse.Namespace) -> int:
                 max_body_bytes=settings.max_body_mb << 20,
                 access=access,
                 cors_origins=settings.cors_origin,
+                page=settings.page,
             )
             _serve(settings, traced(app) if settings.otel else app, engines, listener)
         finally:

@@ -23,11 +23,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .errors import AccessError, RequestTimeoutError, body_for
 from .http import error_response
+from .page import FILES
 
 _LOG = logging.getLogger("slipcast.access")
 REQUEST_ID: Final = "x-request-id"
 _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-OPEN_PATHS: Final = frozenset({"/", "/health", "/page/app.js", "/page/style.css"})
+OPEN_PATHS: Final = frozenset({"/health", *FILES})
 
 current_request: ContextVar[str] = ContextVar("slipcast_request", default="")
 """The id of the request that is being answered; "" outside of one. Log lines carry it (see `logs`)."""

@@ -10,6 +10,7 @@
     GET  /metrics                the engines' numbers, for Prometheus
     GET  /v1/plugins             plugins, their hooks and the time spent in them; and the routes that plugins add
     GET  /openapi.json           all of this, for programs
+    GET  /                       a page to chat with the models (api/page)
 
 Every error is OpenAI's body with the status of api/errors.py's table. A request whose client goes away is
 cancelled, streaming or not. Once a stream has begun its status is sent, so an error there becomes the stream's last
@@ -54,6 +55,7 @@ from .http import (
 )
 from .metrics import CONTENT_TYPE, EngineMetrics
 from .openapi import document
+from .page import page_routes
 from .registry import Registry
 from .response_answers import ResponseAssembler
 from .response_types import DeletedResponse, ResponseRequest
@@ -170,11 +172,12 @@ def create_app(
     routes: Sequence[BaseRoute] = (),
     access: AccessRules | None = None,
     cors_origins: Sequence[str] = (),
+    page: bool = True,
 ) -> Starlette:
     """The application over running engines, which it closes at shutdown. Bodies are read up to `max_body_bytes`.
 
-    `routes` are served beside its own. `access`: keys and limits of requests; None, all may ask. `cors_origins`: whose
-    pages may ask, "*" for any. Raises ConfigError for two engines of one name.
+    `routes` are served beside its own, and the chat page unless `page` is False. `access`: keys and limits of requests;
+    None, all may ask. `cors_origins`: whose pages may ask, "*" for any. Raises ConfigError for two engines of one name.
     """
     registry = Registry([engine] if isinstance(engine, AsyncEngine) else engine)
     serving = Serving(registry, int(time.time()), ResponseStore())
@@ -235,6 +238,7 @@ def create_app(
             Route("/v1/responses/{id}", stored, methods=["GET", "DELETE"]),
             *(Route(entry.path, JsonEndpoint(entry, max_body_bytes), methods=["POST"]) for entry in table),
             *extensions,
+            *(page_routes() if page else ()),
             *routes,
         ],
         lifespan=lifespan,

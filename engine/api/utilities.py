@@ -54,9 +54,13 @@ class DetokenizeResponse(WireResponse):
 
 
 class GrammarCheckRequest(WireConstraint):
-    """The body of `POST /v1/grammar/check`: one constraint, as a request for an answer gives it; or a bare `schema`."""
+    """The body of `POST /v1/grammar/check`: one constraint, as a request for an answer gives it; or a bare `schema`.
+
+    `text`: whether the grammar accepts it is asked as well.
+    """
 
     model: str | None = None
+    text: str | None = None
     schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
     response_format: ResponseFormat | None = None
     guided_json: dict[str, Any] | bool | str | None = None
@@ -89,7 +93,9 @@ class ReportAdvice(WireResponse):
 
 
 class GrammarCheckResponse(WireResponse):
-    """The report of a grammar that can be served. `shortest`: its shortest text; `dialect`: the schema's draft."""
+    """The report of a grammar that can be served. `shortest`: its shortest text; `dialect`: the schema's draft;
+    `accepts`: whether it accepts the text that was sent, null where none was.
+    """
 
     object: str = "grammar.report"
     kind: str
@@ -97,6 +103,7 @@ class GrammarCheckResponse(WireResponse):
     entries: list[ReportEntry]
     advice: list[ReportAdvice]
     shortest: str | None
+    accepts: bool | None
 
 
 def tokenize(context: ChatContext, body: TokenizeRequest) -> TokenizeResponse:
@@ -135,6 +142,7 @@ def check_grammar(context: ChatContext, body: GrammarCheckRequest) -> GrammarChe
     grammar = context.service.compile(*source)
     report = getattr(grammar, "report", None)
     shortest = getattr(grammar, "shortest", None)
+    accepts = getattr(grammar, "accepts", None)
     return GrammarCheckResponse(
         object="grammar.report",
         kind=source[0],
@@ -142,4 +150,5 @@ def check_grammar(context: ChatContext, body: GrammarCheckRequest) -> GrammarChe
         entries=[ReportEntry(**asdict(entry)) for entry in (report.entries if report else ())],
         advice=[ReportAdvice(**asdict(advice)) for advice in (report.advice if report else ())],
         shortest=shortest.decode("utf-8", "replace") if isinstance(shortest, bytes) else None,
+        accepts=accepts(body.text) if accepts is not None and body.text is not None else None,
     )
