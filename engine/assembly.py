@@ -23,7 +23,7 @@ def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | No
     plugins = create_manager(config.plugins, timeout=config.plugin_timeout, fault_limit=config.plugin_fault_limit)
     plugins.check(sampler=config.sampler, scheduler=config.scheduler, kv_manager=config.kv_manager)
     # Not imported above, since it brings in TVM: who only reads this module's types should not wait for that.
-    from .runtime import load_model, resolve_model
+    from .runtime import known_template, load_model, resolve_model
 
     limits = config.limits
     path = resolve_model(config.model, progress)
@@ -39,6 +39,7 @@ def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | No
     )
     model = load(path)
     tokenizer = build_tokenizer(model.tokenizer_spec)
+    tokenizer.chat_template = tokenizer.chat_template or known_template(config.model)
     draft = None
     if config.draft_model is not None:
         smaller = load(resolve_model(config.draft_model, progress))

