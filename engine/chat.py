@@ -31,8 +31,13 @@ from .api.templates import ChatTemplate
 from .api.tools import ANY_OBJECT, StrictLevel, ToolPlan, plan_tools, position_of
 from .errors import RequestError
 from .prompt import encode_prompt
-from .request import GenerationRequest
+from .reasoning import is_open
+from .request import GenerationRequest, Reasoning
 from .runs import Job, Service
+
+
+TAIL = 32
+"""Tokens at the end of a prompt that are looked at for markers of thinking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +109,10 @@ def prepare_turn(context: ChatContext, body: wire.ChatCompletionRequest) -> Turn
     told = plugin_options(service.plugins, body)
     plan = plan_tools(body, context.tool_strict)
     source = one_source(body)
-    prompt = _prompt(context, body.messages, plan)
+    prompt = _prompt(context, body.messages, plan, body.chat_template_kwargs)
     grammar = _compile(context, plan, source)
-    request = GenerationRequest(prompt, params, grammar, **told)
+    reasoning = _reasoning(context, body, prompt)
+    request = GenerationRequest(prompt, params, grammar, reasoning=reasoning, explain=bool(body.explain), **told)
 
     def reader() -> ChoiceReader:
         if plan is None:
@@ -127,6 +133,7 @@ def prepare(context: ChatContext, body: wire.ChatCompletionRequest) -> Job[Any]:
         prompt=len(turn.request.prompt),
         choices=turn.request.params.n,
         logprobs=bool(body.logprobs),
+        explain=bool(body.explain),
         includes_usage=body.includes_usage,
         named=turn.plan is not None and turn.plan.named,
         reader=turn.reader,
@@ -157,7 +164,9 @@ def sampling(body: wire.ChatCompletionRequest) -> SamplingParams:
 # --------------------------------------------------------------------------------------------------- prompt and grammar
 
 
-def _prompt(context: ChatContext, messages: Sequence[Message], plan: ToolPlan | None) -> tuple[int, ...]:
+def _prompt(
+    context: ChatContext, messages: Sequence[Message], plan: ToolPlan | None, variables: Mapping[str, Any] | None
+) -> tuple[int, ...]:
     """The prompt. A template that knows no tools gets them, and what was called before, as plain messages."""
     service, template = context.service, context.template
     told = () if plan is None else plan.told
@@ -166,7 +175,28 @@ def _prompt(context: ChatContext, messages: Sequence[Message], plan: ToolPlan | 
     if not template.knows_tools and (told or any(message.tool_calls or message.role == "tool" for message in messages)):
         conversation = context.tool_format.render([_openai_form(message) for message in messages], told)
         tools = []
-    return encode_prompt(service.tokenizer, template, conversation, tools=tools, limit=service.context_length)
+    return encode_prompt(
+        service.tokenizer, template, conversation, tools=tools, limit=service.context_length, variables=variables
+    )
+
+
+def _reasoning(context: ChatContext, body: wire.ChatCompletionRequest, prompt: Sequence[int]) -> Reasoning | None:
+    """How the model thinks before its answer, None if it does not.
+
+    Unless the request says, it does where the template has opened the thinking, or knows a switch for it that is not
+    off. Never where the template has closed it already.
+    """
+    wanted = body.reasoning
+    if wanted is False:
+        return None
+    reasoning = Reasoning(**(wanted.model_dump(exclude_none=True) if isinstance(wanted, wire.ReasoningOptions) else {}))
+    tokenizer = context.service.tokenizer
+    tail = "".join(tokenizer.decode([token]) or tokenizer.name(token) for token in prompt[-TAIL:])
+    if not is_open(tail, reasoning):
+        return None
+    switch = (body.chat_template_kwargs or {}).get("enable_thinking", "enable_thinking" in context.template.source)
+    opened = bool(reasoning.start) and tail.rstrip().endswith(reasoning.start)
+    return reasoning if wanted is not None or opened or switch is True else None
 
 
 def _openai_form(message: Message) -> dict[str, Any]:

@@ -46,10 +46,12 @@ class Pointers:
             self.told.append(None if self._ask is None else self._ask())
 
 
-def token_note(token: int, position: int, drawn: int, effect: MaskEffect, pointers: list[str | None]) -> TokenNote:
+def token_note(
+    token: int, spelled: tuple[str, bytes], position: int, drawn: int, effect: MaskEffect, pointers: list[str | None]
+) -> TokenNote:
     """Of a token at `position` of those that were taken at once; the first stands for the one that was drawn."""
     pointer = pointers[position] if position < len(pointers) else None
     if position:
-        return TokenNote(token, forced=True, allowed=1, removed=None, pointer=pointer)
+        return TokenNote(token, *spelled, forced=True, allowed=1, removed=None, pointer=pointer)
     forced = effect.allowed == 1 or token != drawn
-    return TokenNote(token, forced=forced, allowed=effect.allowed, removed=effect.removed, pointer=pointer)
+    return TokenNote(token, *spelled, forced=forced, allowed=effect.allowed, removed=effect.removed, pointer=pointer)

@@ -251,7 +251,8 @@ class Loop:
             for i, token in enumerate(taken.tokens):
                 self.counters.forced_tokens += i > 0
                 if drawn.effect is not None:
-                    choice.held_notes.append(token_note(token, i, drawn.token, drawn.effect, taken.pointers))
+                    note = token_note(token, self._spell(token), i, drawn.token, drawn.effect, taken.pointers)
+                    choice.held_notes.append(note)
                 end = taken if i == len(taken.tokens) - 1 else None
                 if not self._append(choice, token, end):  # a stop string may cut what is forced
                     break

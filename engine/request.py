@@ -111,15 +111,17 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class TokenNote:
-    """What the grammar did where a token came.
+    """What the grammar did where a token came; `text` and `data` as in `TopLogprob`.
 
     `forced`: the grammar left no choice, or the token was taken to complete the text in time. `allowed`: how many
     tokens could come, None without a grammar. `removed`: the probability, under the model's raw distribution, of those
-    that could not; None where the token came without a step of the model. `pointer`: of the part of the schema that was in
-    force, as a JSON pointer; None where there is no schema.
+    that could not; None where the token came without a step of the model. `pointer`: of the part of the schema that was
+    in force, as a JSON pointer; None where there is no schema.
     """
 
     token: int
+    text: str
+    data: bytes
     forced: bool
     allowed: int | None
     removed: float | None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import uuid4
 
 from ...plugins import CallDelta, ToolDelta
 from .. import request as events
 from ..request import Finished, TextDelta
 from . import types as wire
-from .choices import ChoiceReader, ReaderFactory, Tally, logprobs_of
+from .choices import ChoiceReader, ReaderFactory, Tally, logprobs_of, notes_of
 from .wire import ChoiceLogprobs, Usage
 
 
@@ -27,6 +28,7 @@ class ChatHead:
     prompt: int
     choices: int
     logprobs: bool
+    explain: bool
     includes_usage: bool
     named: bool
     reader: ReaderFactory
@@ -62,13 +64,16 @@ class ChunkAssembler:
         if isinstance(event, TextDelta):
             self._tally.count(event)
             deltas = [_delta(delta) for delta in reader.push(event.text)]
+            if event.reasoning:
+                deltas.insert(0, wire.Delta(reasoning_content=event.reasoning))
             logprobs = logprobs_of(event.tokens) if self._head.logprobs and event.tokens else None
-            if logprobs is not None and not deltas:
+            if (logprobs is not None or event.notes) and not deltas:
                 deltas = [wire.Delta(content="")]
             if deltas:
                 chunks += self._opening(index, deltas[0])
             for position, delta in enumerate(deltas):
-                chunks.append(self._chunk(index, delta, logprobs=None if position else logprobs))
+                chunk = self._chunk(index, delta, logprobs=None if position else logprobs)
+                chunks.append(chunk if position or not event.notes else _noted(chunk, "explain", notes_of(event.notes)))
             if not reader.stopped:
                 return chunks
             self._tally.end(index)
@@ -80,7 +85,7 @@ class ChunkAssembler:
         finished = event if isinstance(event, Finished) else None
         chunks.append(self._chunk(index, wire.Delta(), finished=finish_reason(finished, reader, self._head)))
         if finished is not None and finished.forced_close:
-            chunks[-1] = _forced(chunks[-1])
+            chunks[-1] = _noted(chunks[-1], "forced_close", True)
         if self._tally.done and self._head.includes_usage:
             chunks.append(self._envelope([], usage=self._tally.usage()))
         return chunks
@@ -116,9 +121,9 @@ class ChunkAssembler:
         return chunk.model_copy(update={"usage": usage}) if self._head.includes_usage else chunk
 
 
-def _forced(chunk: wire.ChatCompletionChunk) -> wire.ChatCompletionChunk:
-    """The chunk with the note that its choice was completed just in time."""
-    choices = [choice.model_copy(update={"forced_close": True}) for choice in chunk.choices]
+def _noted(chunk: wire.ChatCompletionChunk, name: str, value: object) -> wire.ChatCompletionChunk:
+    """The chunk with one of this engine's own fields in its choice."""
+    choices = [choice.model_copy(update={name: value}) for choice in chunk.choices]
     return chunk.model_copy(update={"choices": choices})
 
 
@@ -147,6 +152,8 @@ class _Gathered:
         self.content: list[str] = []
         self.calls: list[tuple[str, list[str]]] = []
         self.tokens: list[events.TokenLogprob] = []
+        self.thought: list[str] = []
+        self.notes: list[events.TokenNote] = []
         self.reason: wire.FinishReason = "stop"
         self.forced_close = False
 
@@ -162,9 +169,10 @@ class _Gathered:
 
     def message(self) -> wire.AssistantMessage:
         """The answer; without content if it consists of calls."""
-        content = "".join(self.content)
+        content, thought = "".join(self.content), "".join(self.thought)
+        extra: dict[str, Any] = {"reasoning_content": thought} if thought else {}
         if not self.calls:
-            return wire.AssistantMessage(role="assistant", content=content, refusal=None)
+            return wire.AssistantMessage(role="assistant", content=content, refusal=None, **extra)
         calls = [
             wire.MessageToolCall(
                 id=new_call_id(),
@@ -173,7 +181,7 @@ class _Gathered:
             )
             for name, arguments in self.calls
         ]
-        return wire.AssistantMessage(role="assistant", content=content or None, refusal=None, tool_calls=calls)
+        return wire.AssistantMessage(role="assistant", content=content or None, refusal=None, tool_calls=calls, **extra)
 
 
 class CompletionAssembler:
@@ -197,6 +205,8 @@ class CompletionAssembler:
         if isinstance(event, TextDelta):
             self._tally.count(event)
             choice.tokens += event.tokens
+            choice.notes += event.notes
+            choice.thought.append(event.reasoning)
             choice.take(choice.reader.push(event.text))
             if not choice.reader.stopped:
                 return []
@@ -219,6 +229,7 @@ class CompletionAssembler:
                 logprobs=logprobs_of(choice.tokens) if head.logprobs else None,
                 finish_reason=choice.reason,
                 **({"forced_close": True} if choice.forced_close else {}),
+                **({"explain": notes_of(choice.notes)} if head.explain else {}),
             )
             for index, choice in enumerate(self._choices)
         ]

@@ -22,6 +22,7 @@ class Tally:
         self._prompt = sum(prompts)
         self._cached = [0] * len(prompts)
         self._completion = [0] * (len(prompts) * choices)
+        self._reasoning = 0
 
     @property
     def done(self) -> bool:
@@ -46,16 +47,21 @@ class Tally:
         prompt = finished.index // self._choices
         self._cached[prompt] = max(self._cached[prompt], finished.usage.cached_tokens)
         self._completion[finished.index] = finished.usage.completion_tokens
+        self._reasoning += finished.usage.reasoning_tokens
 
     def usage(self) -> wire.Usage:
         """The counts in OpenAI's form."""
         completion = sum(self._completion)
-        return wire.Usage(
+        usage = wire.Usage(
             prompt_tokens=self._prompt,
             completion_tokens=completion,
             total_tokens=self._prompt + completion,
             prompt_tokens_details=wire.PromptTokensDetails(cached_tokens=sum(self._cached)),
         )
+        if not self._reasoning:
+            return usage
+        details = wire.CompletionTokensDetails(reasoning_tokens=self._reasoning)
+        return usage.model_copy(update={"completion_tokens_details": details})
 
 
 class ChoiceReader:
@@ -124,3 +130,18 @@ def logprobs_of(tokens: Sequence[events.TokenLogprob]) -> wire.ChoiceLogprobs:
         for token in tokens
     ]
     return wire.ChoiceLogprobs(content=content, refusal=None)
+
+
+def notes_of(notes: Sequence[events.TokenNote]) -> list[wire.TokenNote]:
+    """What the grammar did, token by token."""
+    return [
+        wire.TokenNote(
+            token=note.text,
+            bytes=list(note.data),
+            forced=note.forced,
+            allowed=note.allowed,
+            removed=note.removed,
+            pointer=note.pointer,
+        )
+        for note in notes
+    ]

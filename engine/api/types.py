@@ -16,7 +16,7 @@ from .constraints import ResponseFormat, StructuredOutputs
 from .messages import Message
 from .sampling import SamplingFields, SamplingKeywords
 from .tools import ToolChoiceField, ToolDefinition
-from .wire import ChoiceLogprobs, StreamOptions, Usage, WireResponse
+from .wire import ChoiceLogprobs, StreamOptions, TokenNote, Usage, WireConstraint, WireResponse
 
 # How other engines, and OpenAI before `tools`, are asked for what `response_format` and `tools` ask for.
 FOREIGN_CONSTRAINTS = (
@@ -42,6 +42,17 @@ def refuse_foreign(body: Any, names: Sequence[str], *, use: str = "response_form
     return body
 
 
+class ReasoningOptions(WireConstraint):
+    """How the model thinks before it answers: the markers around that, and the most tokens of it.
+
+    `end` and `start` are `</think>` and `<think>` unless given. An extension of this engine.
+    """
+
+    end: str | None = Field(default=None, min_length=1)
+    start: str | None = None
+    budget: int | None = Field(default=None, ge=0)
+
+
 class ChatCompletionRequest(SamplingFields):
     """The body of `POST /v1/chat/completions`. A field that is null counts as not given.
 
@@ -64,6 +75,9 @@ class ChatCompletionRequest(SamplingFields):
     guided_regex: str | None = None
     guided_choice: list[str] | None = Field(default=None, min_length=1)
     structured_outputs: StructuredOutputs | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    reasoning: ReasoningOptions | bool | None = None
+    explain: bool | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -109,6 +123,9 @@ class ChatCompletionParams(SamplingKeywords, total=False):
     guided_regex: str | None
     guided_choice: list[str] | None
     structured_outputs: Any
+    chat_template_kwargs: dict[str, Any] | None
+    reasoning: Any
+    explain: bool | None
     metadata: Any
     store: bool | None
 
@@ -129,17 +146,19 @@ class MessageToolCall(WireResponse):
 
 
 class AssistantMessage(WireResponse):
-    """The answer. `content` is null where it consists of calls."""
+    """The answer. `content` is null where it consists of calls. `reasoning_content`: what was thought before it."""
 
     role: Literal["assistant"]
     content: str | None
     refusal: str | None = None
+    reasoning_content: str | None = None
     tool_calls: list[MessageToolCall] | None = None
 
 
 class Choice(WireResponse):
     """One of the `n` answers. `forced_close`, true or not there: the answer was about to reach its token limit, and was
-    completed in time; it would have gone on. An extension of this engine.
+    completed in time; it would have gone on. `explain`: for requests with that, see `TokenNote`. Extensions of this
+    engine.
     """
 
     index: int
@@ -147,6 +166,7 @@ class Choice(WireResponse):
     logprobs: ChoiceLogprobs | None
     finish_reason: FinishReason
     forced_close: bool | None = None
+    explain: list[TokenNote] | None = None
 
 
 class ChatCompletion(WireResponse):
@@ -185,17 +205,21 @@ class Delta(WireResponse):
     role: Literal["assistant"] | None = None
     content: str | None = None
     refusal: str | None = None
+    reasoning_content: str | None = None
     tool_calls: list[ToolCallDelta] | None = None
 
 
 class ChunkChoice(WireResponse):
-    """The part of a chunk that belongs to one of the `n` answers. `forced_close` as in `Choice`, in the last chunk."""
+    """The part of a chunk that belongs to one of the `n` answers. `forced_close` and `explain` as in `Choice`, the
+    one in the last chunk, the other for the chunk's tokens.
+    """
 
     index: int
     delta: Delta
     logprobs: ChoiceLogprobs | None
     finish_reason: FinishReason | None
     forced_close: bool | None = None
+    explain: list[TokenNote] | None = None
 
 
 class ChatCompletionChunk(WireResponse):

@@ -35,6 +35,22 @@ class WireResponse(BaseModel):
         return self.model_dump_json(exclude_unset=True, by_alias=True)
 
 
+class TokenNote(WireResponse):
+    """What the grammar did where a token came. An extension of this engine, for requests with `explain`.
+
+    `forced`: there was no choice, or the token completes the answer just in time. `allowed`: how many tokens could come,
+    null without a grammar. `removed`: the model's probability of those that could not, null where the token took no
+    step of the model. `pointer`: the JSON pointer of the part of the schema that was in force, or null.
+    """
+
+    token: str
+    bytes: list[int]
+    forced: bool
+    allowed: int | None
+    removed: float | None
+    pointer: str | None
+
+
 class StreamOptions(WireRequest):
     """`include_usage` asks for one more chunk at the end, with the token counts and no choices."""
 
@@ -70,6 +86,12 @@ class PromptTokensDetails(WireResponse):
     cached_tokens: int
 
 
+class CompletionTokensDetails(WireResponse):
+    """How much of the completion was thinking before the answer."""
+
+    reasoning_tokens: int
+
+
 class Usage(WireResponse):
     """Token counts of a request, over all its choices."""
 
@@ -77,6 +99,7 @@ class Usage(WireResponse):
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: PromptTokensDetails | None = None
+    completion_tokens_details: CompletionTokensDetails | None = None
 
 
 class Model(WireResponse):
