@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -154,7 +153,7 @@ def test_a_fill_that_fails_clears_every_mark() -> None:
     tables.next_row[base : base + 3] = REQUESTED
     tables.form[row, 0] = LAZY_REQUESTED
     with pytest.raises(RuntimeError):
-        tables.fill_requests(np.array([[frame, 0], [frame, 1], [frame, 2], [-1, row]]))
+        tables.fill_requests([[frame, 0], [frame, 1], [frame, 2], [-1, row]])
     assert tables.next_row[base : base + 3].tolist() == [5, UNKNOWN, UNKNOWN]
     assert tables.form[row, 0] == LAZY
     handler.answers[1] = None

@@ -115,6 +115,19 @@ def test_masks_of_schemas_are_what_the_stepper_takes(name: str, options: Any) ->
         walk(matcher.level, matcher._automaton, chance, 14)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", ["keys", "closed", "pattern keys", "many keys", "numbers"])
+def test_parts_of_rows_that_were_much_work_keep_what_the_frame_filters(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slipcast.grammar.tokens.masks._EFFORT", 0)
+    compiler = GrammarCompiler(json_vocabulary(7))
+    chance = random.Random(name)
+    for schema in (SCHEMAS[name], {"type": "array", "items": SCHEMAS[name]}):
+        matcher = compiler.json_schema(schema).matcher()
+        for _ in range(3):
+            walk(matcher.level, matcher._automaton, chance, 14)  # type: ignore[arg-type]
+
+
 def test_a_row_inside_a_character_earns_a_part_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the summary of a row says of the time after the character, only bytes that go on with it are allowed."""
     monkeypatch.setattr("slipcast.grammar.tokens.masks._EFFORT", 0)

@@ -13,6 +13,8 @@ pointer handed to a kernel stays good.
     need        int32 [rows]        least number of further code points to the end of a bounded string
     reach       int64 [rows]        labels that can still come (keys): -1 all, a bit set or an offset in `reach_words`
     loops       int64 [rows, 2]     classes of bytes that lead back to the row (`codes.byte_class`), low word first
+    white       int8 [rows]         how many white-space characters may come before what the row reads besides; each
+                                    leads on in a chain of rows that follow each other and are alike but for that
     wide        int32 [rows]        a row that this one differs little from and whose mask is worth keeping, or 0
     base, capacity, low, high, scopes int32 [frames]; allow int64 [frames]
     next_row, next_frame int32      at `base[frame] + label`; a number below zero is minus a pair of `Stacks`: something
@@ -84,6 +86,7 @@ class Tables:
         self.reach_words: Int64s = reserve(WORDS, np.int64)
         self.loops: Int64s = reserve(ROWS * 2, np.int64).reshape(ROWS, 2)
         self.wide: Int32s = reserve(ROWS, np.int32)
+        self.white: npt.NDArray[np.int8] = reserve(ROWS, np.int8)
         self.base: Int32s = reserve(FRAMES, np.int32)
         self.capacity: Int32s = reserve(FRAMES, np.int32)
         self.allow: Int64s = reserve(FRAMES, np.int64)
@@ -98,8 +101,8 @@ class Tables:
         self._form = _view(self.form)
         self._edge_byte, self._edge_next = _view(self.edge_byte), _view(self.edge_next)
         self._next_row, self._next_frame = _view(self.next_row), _view(self.next_frame)
-        self._loops = _view(self.loops)
-        self._reach = _view(self.reach)
+        self._loops, self._reach = _view(self.loops), _view(self.reach)
+        self._base, self._capacity = _view(self.base), _view(self.capacity)
         self._dense_used, self._sparse_used, self._edges_used, self._words_used = 1, DENSE_ROWS, 0, 1
         self._frames_used, self._transitions_used = 1, 1
         self._dense_filled = 1
@@ -244,11 +247,10 @@ class Tables:
             base = self._form[2 * row]
         if base == DENSE:
             return self._rows[row << 8 | byte]
-        offset, count = self._edges(row)
-        for i in range(offset, offset + count):
-            if self._edge_byte[i] == byte:
-                return self._edge_next[i]
-        return self._rows[base - 1 << 8 | byte]
+        packed = self._form[2 * row + 1]
+        offset = packed >> EDGE_SHIFT
+        edges = self._edge_byte[offset : offset + (packed & MAX_EDGES)].tolist()
+        return self._edge_next[offset + edges.index(byte)] if byte in edges else self._rows[base - 1 << 8 | byte]
 
     def set_loops(self, row: int, classes: int, *, counted: bool = False) -> None:
         """Records the classes of bytes that lead from `row` back to it; `counted` if each code point counts."""
@@ -318,27 +320,27 @@ class Tables:
 
         An exception of the handler leaves the transition unknown.
         """
-        if label < self.capacity[frame]:
-            state = self._next_row[int(self.base[frame]) + label]
+        if label < self._capacity[frame]:
+            state = self._next_row[self._base[frame] + label]
             if state not in (UNKNOWN, REQUESTED):
                 return state
         with self.lock:
             return self._fill(frame, label)
 
     def _fill(self, frame: int, label: int) -> int:
-        if label >= self.capacity[frame]:
+        if label >= self._capacity[frame]:
             self._grow(frame, label + 1)
-        state = self._next_row[int(self.base[frame]) + label]
+        state = self._next_row[self._base[frame] + label]
         if state not in (UNKNOWN, REQUESTED):
             return state
         try:
             answer = self.handler(frame).fill(frame, label)
         except BaseException as error:
-            self._next_row[int(self.base[frame]) + label] = UNKNOWN
+            self._next_row[self._base[frame] + label] = UNKNOWN
             if isinstance(error, RecursionError):
                 raise BudgetError("what follows here nests too deep for the stack that is left") from None
             raise
-        at = int(self.base[frame]) + label  # the handler may have moved the block
+        at = self._base[frame] + label  # the handler may have moved the block
         state, self._next_frame[at] = self._encoded(answer)
         self._next_row[at] = state
         return state
@@ -367,17 +369,16 @@ class Tables:
     def next(self, frame: int, label: int) -> tuple[int, int]:
         """`(next_row, next_frame)` of a transition, filled if need be."""
         row = self.fill(frame, label)
-        return row, self._next_frame[int(self.base[frame]) + label]
+        return row, self._next_frame[self._base[frame] + label]
 
-    def fill_requests(self, requests: Sequence[Sequence[int]] | Int32s) -> None:
+    def fill_requests(self, requests: Sequence[Sequence[int]]) -> None:
         """Answers what a kernel asked for: (frame, label) transitions and (-1, row) lazy rows.
 
         The marks of all are cleared first: a walk of another thread, in a pause or after an exception, must ask itself.
         """
-        pairs = [(int(a), int(b)) for a, b in requests]
-        for first, second in pairs:
+        for first, second in requests:
             self._forget(first, second)
-        for first, second in pairs:
+        for first, second in requests:
             if first < 0:
                 self.build_row(second)
             else:
@@ -385,7 +386,7 @@ class Tables:
 
     def warm(self) -> None:
         """Makes the memory resident that the next few schemas will take: at the start, and after a compilation."""
-        row_arrays = (self.form, self.accept, self.need, self.reach, self.loops, self.wide)
+        row_arrays = (self.form, self.accept, self.need, self.reach, self.loops, self.wide, self.white)
         frame_arrays = (self.base, self.capacity, self.allow, self.low, self.high, self.scopes)
         self._warm("dense", self._dense_used, 1 << 13, DENSE_ROWS, self.rows, *row_arrays)
         self._warm("sparse", self._sparse_used, 1 << 16, ROWS, *row_arrays)
@@ -406,7 +407,7 @@ class Tables:
     def nbytes(self) -> int:
         """Bytes in use: rows, edges, frames and transitions written so far."""
         rows = self._dense_used + self._sparse_used - DENSE_ROWS
-        per_row = 8 + 4 + 4 + 8 + 16 + 4
+        per_row = 8 + 4 + 4 + 8 + 16 + 4 + 1
         fixed = self._dense_filled * 1024 + rows * per_row + self._frames_used * 28
         return fixed + 8 * (self._edges_used + self._words_used + self._transitions_used)
 
@@ -466,8 +467,8 @@ class Tables:
         if first < 0:
             if self._form[2 * second] == LAZY_REQUESTED:
                 self._form[2 * second] = LAZY
-        elif second < self.capacity[first]:
-            at = int(self.base[first]) + second
+        elif second < self._capacity[first]:
+            at = self._base[first] + second
             if self._next_row[at] == REQUESTED:
                 self._next_row[at] = UNKNOWN
 

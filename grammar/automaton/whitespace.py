@@ -32,6 +32,7 @@ class _RunBlock:
         after[:, width:] = np.arange(1, rows * steps + 1)[:, None]
         self.byte, self.after = byte.reshape(-1), after.reshape(-1)
         self.form = (self.width * np.arange(rows * steps, dtype=np.int32)) << EDGE_SHIFT | self.width
+        self.white = np.tile(np.arange(longest, -1, -1, dtype=np.int8), rows)
         self.first = steps * np.arange(rows, dtype=np.int32)
 
 
@@ -63,6 +64,7 @@ class RunTemplate:
         count = np.array(counts, np.int32)
         self._form = (np.cumsum(count, dtype=np.int32) - count) << EDGE_SHIFT | count
         self._order = np.arange(self.rows, dtype=np.int32)
+        self._white = np.tile(np.arange(longest, -1, -1, dtype=np.int8), len(edges))
         self._vector = np.zeros(1 + slots + self.rows, np.int32)
         self._slots = slots
 
@@ -76,6 +78,7 @@ class RunTemplate:
         tables.edge_byte[offset:stop] = self._byte
         vector.take(self._value, out=tables.edge_next[offset:stop], mode="clip")  # mode: else it is buffered
         np.add(self._form, offset << EDGE_SHIFT, out=tables.form[first : first + self.rows, 1])
+        tables.white[first : first + self.rows] = self._white
 
 
 class Spacing:
@@ -90,6 +93,7 @@ class Spacing:
         self._lead_bytes = np.array(SPACES * count, np.int32)
         self._lead_next = np.repeat(np.arange(1, count + 1, dtype=np.int32), len(SPACES))
         self._lead_form = 4 * np.arange(count, dtype=np.int32) << EDGE_SHIFT | 4
+        self._lead_white = np.arange(count - 1, -1, -1, dtype=np.int8)
         self._after: dict[tuple[bool, bool, int], int] = {}
         self._blocks: dict[int, _RunBlock] = {}
 
@@ -112,6 +116,8 @@ class Spacing:
         tables.edge_byte[edges] = self._lead_bytes
         tables.edge_next[edges] = self._lead_next + first
         tables.edge_next[edges.stop - 4 : edges.stop] = 0
+        tables.white[row] = count
+        tables.white[first : first + count] = self._lead_white
         form = tables.form[first : first + count]
         form[:, 0] = row + 1
         form[:, 1] = self._lead_form + (offset << EDGE_SHIFT)
@@ -140,6 +146,7 @@ class Spacing:
         if self.longest:
             after[:, -1, width:] = 0
         np.add(block.form[:count], offset << EDGE_SHIFT, out=tables.form[first : first + count, 1])
+        tables.white[first : first + count] = block.white[:count]
         return block.first[:rows] + first
 
     # ---- fixed text

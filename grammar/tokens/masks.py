@@ -176,7 +176,7 @@ class Masks:
         depth = 0
         if plan.items or len(plan.exits):
             changes = walker.walk(plan.items, base=base, exits=plan.exits, frame=frame, count=count, stack=stack)
-            self._learn(row, walker.visited)
+            self._learn(row, frame, walker.visited)
             while stack > walker.lowest:  # what waited there, or that nothing did, has had a say
                 top, stack = self._top[stack], self._rest[stack] if stack else -1
                 depth += 1
@@ -293,14 +293,11 @@ class Masks:
 
     def _part(self, wide: int, frame: int) -> Part | None:
         """The part of a wide row under a frame; None where the frame allows no key that the row is about."""
-        reach = self._reach[wide]
-        allow = -1
-        if reach != -1:
-            allow = self._allow[frame]
-            if not self._is_filtered_widely(wide):
-                allow &= reach  # what is left of the filter in this row and all after it
-                if not allow:
-                    return None
+        reach, allow = self._reach[wide], self._allow[frame]
+        if reach != -1 and not self._is_filtered_widely(wide):
+            allow &= reach  # what is left of the filter in this row and all after it
+            if not allow:
+                return None
         return self._parts.get(wide, allow, bounded=self._high[frame] != BIG)
 
     def _is_filtered_widely(self, row: int) -> bool:
@@ -322,10 +319,13 @@ class Masks:
             known = self._copies[under, wide] = not ((rows[under] ^ rows[wide]) & ROW_MASK).any()
         return under if known else wide
 
-    def _learn(self, row: int, visited: int) -> None:
-        """A row that was much work, at once or in sum, gets a context-free part of its own."""
+    def _learn(self, row: int, frame: int, visited: int) -> None:
+        """A row that was much work, at once or in sum, gets a context-free part of its own.
+
+        Not one of keys: it would need a part for each set of keys that may still come.
+        """
         self.visited += visited
-        if self._wide[row] == row or self._reach[row] != -1:
+        if self._wide[row] == row or self._reach[row] != -1 or self._allow[frame] != -1:
             return
         effort = self._effort[row] = self._effort.get(row, 0) + visited
         if effort > _EFFORT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from operator import index
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ DEFAULT_BUDGET: Final = 64 << 20
 FORCED_LIMIT: Final = 4096
 MOST_TRIED: Final = 256
 
+_INT32: Final = np.dtype(np.int32)
 MaskRow = npt.NDArray[np.int32] | npt.NDArray[np.uint32]
 
 
@@ -142,7 +144,10 @@ class Matcher:
     def accept(self, token: int) -> bool:
         """Moves on by a token, an id of the end once the text is complete. A refusal changes nothing."""
         state = self._state
-        following = state.successors.get(token)
+        token = index(token)  # numpy's integers would overflow
+        if token >> 32:
+            return False
+        following = self.level._states.moves.get(state.number << 32 | token)
         if following is None:
             following = self.level._after(state, token)
             if following is None:
@@ -269,6 +274,8 @@ class Matcher:
 
 
 def _as_int32(rows: MaskRow) -> npt.NDArray[np.int32]:
+    if rows.dtype is _INT32:
+        return rows  # type: ignore[return-value]
     if rows.dtype == np.int32:
         return rows  # type: ignore[return-value]
     if rows.dtype == np.uint32:

@@ -17,41 +17,39 @@ from .vocabulary import MAIN, Vocabulary
 from .ways import Way
 
 BYTES_PER_STATE: Final = 1600
-SUCCESSORS_PER_STATE: Final = 6
+MOVES_PER_STATE: Final = 6
 """What a state takes in memory with its mask and the effects of tokens that it remembers, roughly."""
 
 
 class State:
-    """A position, its recorded text and its stack.
+    """A place in a text: a configuration, and what is known of it.
 
-    successors  token -> state, for tokens accepted here before
-    accepting   whether the text may end here; None: not asked yet
-    extra       of the position's dependent tokens those that this text allows; None: not asked yet
-    forced      the bytes that every continuation begins with; None: not asked yet
-    way         a shortest way out; None: not asked yet
+    number     tells states apart
+    position   where its mask is kept, see `Position`
+    accepting  whether the text may end here; None: not asked yet
+    extra      of the position's dependent tokens those that this text allows; None: not asked yet
+    forced     the bytes that every continuation begins with; None: not asked yet
+    way        a shortest way out; None: not asked yet
     """
 
-    __slots__ = ("accepting", "extra", "forced", "position", "stack", "successors", "texts", "way")
+    __slots__ = ("accepting", "configuration", "extra", "forced", "number", "position", "way")
 
-    def __init__(self, position: Position, texts: tuple[bytes, ...], stack: int) -> None:
+    def __init__(self, number: int, configuration: Configuration, position: Position) -> None:
+        self.number = number
+        self.configuration = configuration
         self.position = position
-        self.texts = texts
-        self.stack = stack
-        self.successors: dict[int, State] = {}
         self.accepting: bool | None = None
         self.extra: npt.NDArray[np.int64] | None = None
         self.forced: bytes | None = None
         self.way: Way | None = None
 
-    @property
-    def configuration(self) -> Configuration:
-        """Row, frame, code points counted, texts, stack."""
-        position = self.position
-        return Configuration(position.row, position.frame, position.count, self.texts, self.stack)
-
 
 class States:
-    """The states of one arena. Not thread-safe: callers hold the arena's lock."""
+    """The states of one arena. Not thread-safe: callers hold the arena's lock, but for looking at `moves`.
+
+    moves  by `state.number << 32 | token`, the state after a token that was accepted before. One dictionary of numbers
+           for all states: a dictionary for each is most of what a state takes, and work for the garbage collector.
+    """
 
     def __init__(self, vocabulary: Vocabulary, tables: Tables, masks: Masks, budget: int) -> None:
         """`budget`: bytes for states; beyond it those not in use are forgotten."""
@@ -64,10 +62,11 @@ class States:
         self._in_order: list[bytes] | None = None
         self._positions: dict[tuple[int, int, int], Position] = {}
         self._states: dict[Configuration, State] = {}
-        self._successors = 0
+        self.moves: dict[int, State] = {}
+        self._made = 0
         nowhere = Position(0, 0, 0)
         nowhere.table_row = EMPTY
-        self.terminated = State(nowhere, (), 0)
+        self.terminated = State(0, Configuration(0, 0), nowhere)
         self.terminated.accepting = False
 
     def __len__(self) -> int:
@@ -80,12 +79,12 @@ class States:
             return known
         if len(self._states) >= self._most:
             self._forget()
-        row, frame, count, texts, stack = configuration
-        place = (row, frame, count)
+        place = configuration[:3]
         position = self._positions.get(place)
         if position is None:
-            position = self._positions[place] = Position(row, frame, count)
-        state = self._states[configuration] = State(position, texts, stack)
+            position = self._positions[place] = Position(*place)
+        self._made += 1
+        state = self._states[configuration] = State(self._made, configuration, position)
         return state
 
     def after(self, state: State, token: int) -> State | None:
@@ -99,10 +98,9 @@ class States:
             end = self.stepper.run(state.configuration, data) if data else None
             following = None if end is None else self.at(end)
         if following is not None:
-            if self._successors >= SUCCESSORS_PER_STATE * self._most:
+            if len(self.moves) >= MOVES_PER_STATE * self._most:
                 self._forget()
-            self._successors += 1
-            state.successors[token] = following
+            self.moves[state.number << 32 | token] = following
         return following
 
     def accepting(self, state: State) -> bool:
@@ -113,7 +111,7 @@ class States:
 
     def write_mask(self, state: State, out: npt.NDArray[np.int32]) -> None:
         """Writes the mask of a state to `out`, int32 [words]."""
-        state.position = self._masks.write(state.position, state.stack, out)
+        state.position = self._masks.write(state.position, state.configuration.stack, out)
         if state.position.dependent:
             if state.extra is None:
                 state.extra = self._takers(state)
@@ -162,13 +160,8 @@ class States:
     def _forget(self) -> None:
         """Keeps states whose masks are in use as dense rows, without their successors; matchers keep their own."""
         self._positions = {k: p for k, p in self._positions.items() if p.in_use()}
-        kept = {}
-        for configuration, state in self._states.items():
-            state.successors = {}
-            if state.position.table_row > EMPTY:
-                kept[configuration] = state
-        self._states = kept
-        self._successors = 0
+        self._states = {at: state for at, state in self._states.items() if state.position.table_row > EMPTY}
+        self.moves.clear()
 
 
 def _shared(left: bytes, right: bytes, most: int) -> int:
