@@ -265,7 +265,7 @@ def build_module(plan: ModelPlan, isa: Isa, *, max_rows: int, max_batch: int) ->
     inputs["pages"] = [pages] * c.layers
     specs = {"step": {**inputs, "$": _PACKED_PARAMETERS}}
     module, parameters = Decoder(plan, kernels).export_tvm(spec=specs)
-    bounds = {"rows": max_rows, "outputs": max_rows}
+    bounds = {"rows": max_rows, "outputs": max_rows, "blocks": max_rows // 8 + max_batch}
     module["step"] = module["step"].with_attr("tir_var_upper_bound", bounds)
     return module, [name for name, _ in parameters]
 

@@ -6,9 +6,9 @@ cut into steps, not whether its pages are shared. So a step is the same to the l
 batching promises rests on that.
 
 Rows are computed in blocks. A block goes through the pages that all its rows have in common once, and each row folds
-each of them while it is at hand; then each row goes on alone with the pages of its own. So the rows of a prompt read its
-pages together, and so do sequences that share a prefix. (Cascades that merge partial results of prefix and rest, as in
-Hydragen and FlashInfer, give other bits with other company, since sums of floats depend on their order.)
+each of them while it is at hand; then each row goes on alone with the pages of its own. So the rows of a prompt read
+its pages together, and so do sequences that share a prefix. (Cascades that merge partial results of prefix and rest, as
+in Hydragen and FlashInfer, give other bits with other company, since sums of floats depend on their order.)
 
 A page of 16 tokens holds keys as [page / 8][head_dim][8] (eight tokens side by side, so that a score vector is eight
 tokens) and values as [page][head_dim]. Scores are kept in base 2, where the exponential is cheaper.
