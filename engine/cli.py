@@ -77,6 +77,8 @@ def build_parser() -> Parser:
     _add_grammar(commands.add_parser("grammar", help="look at a grammar text, or write it in another syntax"))
     _add_convert(commands.add_parser("convert", help="quantise a model, and say what that costs"))
     _add_plugins(commands.add_parser("plugins", help="list plugins, or begin one of your own"))
+    _add_doctor(commands.add_parser("doctor", help="say what this machine can do, and try it"))
+    _add_bench(commands.add_parser("bench", help="measure how fast a model runs here"))
     return parser
 
 
@@ -127,6 +129,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     flag("--kv-manager", "manager of keys and values", metavar="NAME")
     flag("--speculation", "how tokens are guessed ahead", choices=("off", "prompt-lookup", "draft"))
     flag("--draft-model", "the model that guesses for --speculation draft", metavar="M")
+    flag("--draft-length", "tokens guessed at once, at most (default: 7)", type=positive, metavar="N")
     flag("--log-level", "(default: info)", choices=("debug", "info", "warning", "error"))
     flag("--log-format", "(default: text)", choices=("text", "json"))
     flag("--otel", "send traces to OpenTelemetry's collector", action="store_true")
@@ -184,6 +187,25 @@ def _add_plugins(parser: argparse.ArgumentParser) -> None:
     new.add_argument("name", metavar="NAME", help="small letters, digits and single hyphens")
     new.add_argument("--folder", metavar="FOLDER", help="where (default: NAME)")
     new.set_defaults(run=_later("cli_plugins", "new"))
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", default="smollm2-135m-instruct", metavar="M", help=MODEL_HELP)
+    parser.add_argument("--no-model", action="store_true", help="leave out the constrained answer of a real model")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.set_defaults(run=_later("cli_doctor"))
+
+
+def _add_bench(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", default="smollm2-135m-instruct", metavar="M", help=MODEL_HELP)
+    parser.add_argument(
+        "--tokens", type=positive, default=128, metavar="N", help="of each answer (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--batch", type=positive, default=8, metavar="N", help="requests at once (default: %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.set_defaults(run=_later("cli_bench"))
 
 
 def port_number(text: str) -> int:
