@@ -156,6 +156,11 @@ class ArrayView:
                 if self.live(after, seen, extra=1 if self.unique else 0):
                     given.add(goal)
                     yield goal, after
+                elif self.repeats and not after.repeated:  # no two items after it can be equal, but one to this one
+                    for asked in self._repeated(after, goal):
+                        if asked not in given:
+                            given.add(asked)
+                            yield asked, after
                 continue
             for value in self._reasoner.values(goal, MAX_DISTINCT) or []:
                 if self.live(after, (*seen, value)):
@@ -280,20 +285,37 @@ class ArrayView:
         return [(goal, ArrayProgress(following, counts, progress.repeated)) for goal, counts in ways]
 
     def _can_repeat(self, progress: ArrayProgress, seen: Seen) -> bool:
-        room = ENDLESS if self.high is None else self.high
-        first = progress.length
-        last = min(max(self.tail, first) + 2, room)
-        if seen and any(
-            self._reasoner.nonempty(self._goals.both(self.goal(i), [(self._reasoner.any_const_node(seen), True)]))
-            for i in range(first, last)
-        ):
-            return True
-        return any(
-            self._reasoner.nonempty(self._goals.both(self.goal(i), self.goal(j).literals))
-            for i in range(first, last)
-            for j in range(i + 1, last)
-            if not self.goal(j).impossible
-        )
+        if seen:
+            before = self._goals.of([(self._reasoner.any_const_node(seen), True)])
+            if next(self._repeated(progress, before), None) is not None:
+                return True
+        firsts = dict.fromkeys((goal, after) for goal, after in self._later(progress))
+        return any(next(self._repeated(after, goal), None) is not None for goal, after in firsts)
+
+    def _repeated(self, progress: ArrayProgress, before: Goal) -> Iterator[Goal]:
+        """What an item that had to satisfy `before` must satisfy, too, for one that may follow to be equal to it."""
+        found: set[Goal] = set()
+        for goal, after in self._later(progress):
+            if self._counts_live(after):
+                both = self._goals.both(goal, before.literals)
+                if both not in found and self._reasoner.nonempty(both):
+                    found.add(both)
+                    yield both
+
+    def _later(self, progress: ArrayProgress) -> Iterator[tuple[Goal, ArrayProgress]]:
+        """What the items that follow may be asked, and where that leads, up to two of those that are all alike."""
+        last = max(self.tail, progress.length) + 2 + sum(part.low for part in self._counts)
+        states = {progress.counts}
+        for at in range(progress.length, last if self.high is None else min(last, self.high)):
+            goal = self.goal(at)
+            if not self._reasoner.nonempty(goal):
+                return
+            here = [ArrayProgress(min(at, self._cap), counts, False) for counts in states]
+            ways = [way for state in here for way in self._demands(state, goal)]
+            if len(ways) > MAX_STATES:
+                raise BudgetError("too many ways to spread `contains` over the items of an array", keyword="contains")
+            yield from ways
+            states = {after.counts for _, after in ways}
 
     def _tail_live(self, progress: ArrayProgress) -> bool:
         """In the tail all items are asked the same, so only numbers of items count."""

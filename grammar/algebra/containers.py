@@ -61,10 +61,27 @@ class Containers:
             return ()
         return self._objects.get((goal, mode), lambda: self._fold_objects(goal, mode))
 
+    def alternatives(self, goal: Goal) -> list[Goal]:
+        """Goals that allow the same objects together: one for each branch of the goal's only case distinction, if that
+        is `anyOf` or `oneOf`. Whether an object satisfies one of them is often seen before all are expanded.
+        """
+        compound = [literal for literal in goal.literals if is_compound(literal)]
+        if len(compound) != 1 or not compound[0][1] or not isinstance(compound[0][0], (AnyOf, OneOf)):
+            return [goal]
+        expr = compound[0][0]
+        rest = [literal for literal in goal.literals if literal is not compound[0]]
+        if isinstance(expr, AnyOf):
+            return [self._goals.of([*rest, (part, True)]) for part in expr.parts]
+        fold = self._object_fold(Mode.PLAIN)
+        return [self._goals.both(branch, rest) for branch in fold.exclusive(expr)]
+
     def _fold_objects(self, goal: Goal, mode: Mode) -> tuple[ObjectClause, ...]:
         if mode is Mode.PLAIN and (clause := self._atoms.plain_object(goal.literals)) is not None:
             return (clause,)  # nearly always, and the fold would come to the same
-        fold = _Fold(
+        return self._object_fold(mode).run(goal, "object")
+
+    def _object_fold(self, mode: Mode) -> _Fold:
+        return _Fold(
             self._goals,
             mode,
             self._atoms.object,
@@ -75,7 +92,6 @@ class Containers:
             self._kinds,
             self._work,
         )
-        return fold.run(goal, "object")
 
     def arrays(self, goal: Goal, mode: Mode = Mode.PLAIN) -> tuple[ArrayClause, ...]:
         """Clauses whose union is what `goal` allows among arrays."""
@@ -286,6 +302,10 @@ class _Fold:
         return _distinct(clause for part in parts for clause in part)
 
     def one_of(self, expr: OneOf) -> tuple[Any, ...]:
+        return _distinct(clause for goal in self.exclusive(expr) for clause in self.forms(goal, self.mode))
+
+    def exclusive(self, expr: OneOf) -> list[Goal]:
+        """Goals whose union is `oneOf`: each branch without those that are not known to be apart from it."""
         parts = [self.forms(self.goals.of([(part, True)]), Mode.PLAIN) for part in expr.parts]
         possible = [i for i, part in enumerate(parts) if part]
         fixed = [[self.fixed(clause) for clause in part] for part in parts]
@@ -300,8 +320,7 @@ class _Fold:
                 for y, b in enumerate(parts[j])
             )
         }
-        chosen = exactly_one(self.goals, expr, possible, overlaps)
-        return _distinct(clause for goal in chosen for clause in self.forms(goal, self.mode))
+        return exactly_one(self.goals, expr, possible, overlaps)
 
     def fixed(self, clause: Any) -> dict[str, frozenset[Canonical]]:
         """The required keys of an object clause that have one of a few values: discriminators, seen without meeting."""

@@ -43,6 +43,7 @@ def _search(kinds: list[frozenset[int]], needs: Vector, rooms: Vector, wanted: i
     """Breadth first over what is left of needs and rooms, one item after the other."""
     harmless = any(all(rooms[j] >= ENDLESS for j in kind) for kind in kinds)  # may be taken without end
     frontier = {(needs, rooms)}
+    seen = set(frontier)
     tried = 0
     length = 0
     while frontier:
@@ -60,6 +61,9 @@ def _search(kinds: list[frozenset[int]], needs: Vector, rooms: Vector, wanted: i
                             tuple(s - (j in kind and s < ENDLESS) for j, s in enumerate(spare)),
                         )
                     )
+        if harmless:  # then only what is left counts, not how many items it took
+            following -= seen
+            seen |= following
         frontier = following
         length += 1
         tried += len(frontier)

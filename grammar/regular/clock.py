@@ -102,9 +102,6 @@ class TimeDfa(LazyDfa[_State]):
         found = self._distances[start] = self._at_least(self._states[start])
         return found
 
-    def _nearby(self, state: int) -> int:
-        return self._distance(state)
-
 
 class ThenDfa(LazyDfa[tuple[bool, int]]):
     """A word of `first`, none of which begins another, and then a word of `second`."""
@@ -136,9 +133,6 @@ class ThenDfa(LazyDfa[tuple[bool, int]]):
     def _distance(self, start: int) -> int:
         found = self._distances[start] = self._at_least(self._states[start])
         return found
-
-    def _nearby(self, state: int) -> int:
-        return self._distance(state)
 
     def longest(self, state: int) -> int:
         in_second, number = self._states[state]

@@ -184,6 +184,8 @@ class LazyDfa(Dfa, Generic[S]):
         return found
 
     def _nearby(self, state: int) -> int:
+        if type(self)._distance is not LazyDfa._distance:  # known without a search
+            return self._distance(state)
         if not self._hard:
             found = self._search(state, min(_EASY_SEARCH, self._most_searched))
             if found is not None:
