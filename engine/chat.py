@@ -34,7 +34,7 @@ from .prompt import encode_prompt
 from .reasoning import is_open
 from .request import GenerationRequest, Reasoning
 from .runs import Job, Service
-
+from .typed import closed
 
 TAIL = 32
 """Tokens at the end of a prompt that are looked at for markers of thinking."""
@@ -76,15 +76,10 @@ def read_arguments(arguments: Mapping[str, Any]) -> wire.ChatCompletionRequest:
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema of a pydantic model, closed where the model does not say that it takes more keys than its fields.
-
-    pydantic leaves such objects open, and would drop what a language model adds to them.
+    """The JSON Schema of a pydantic model, closed where the model does not say that it takes more keys than its
+    fields.
     """
-    schema = model.model_json_schema()
-    for part in (schema, *schema.get("$defs", {}).values()):
-        if "properties" in part:
-            part.setdefault("additionalProperties", False)
-    return schema
+    return closed(model.model_json_schema())
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,11 @@ from .request import Event
 from .runs import Job, Piece, Run, Service
 from .service import EngineService
 from .stats import Stats
+from .typed import Prompt, TypedOutput, plain_arguments
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 CompletionsT = TypeVar("CompletionsT")
+OutputT = TypeVar("OutputT")
 
 
 class Stream(Iterator[Piece], Generic[Piece]):
@@ -289,6 +291,44 @@ class Engine(_Open):
         """OpenAI's name space."""
         return Chat(Completions(self))
 
+    @overload
+    def generate(
+        self, prompt: Prompt, output: type[OutputT], *, system: str | None = None, **params: Any
+    ) -> OutputT: ...
+
+    @overload
+    def generate(self, prompt: Prompt, output: None = None, *, system: str | None = None, **params: Any) -> str: ...
+
+    @overload
+    def generate(self, prompt: Prompt, output: Any, *, system: str | None = None, **params: Any) -> Any: ...
+
+    def generate(self, prompt: Prompt, output: Any = None, *, system: str | None = None, **params: Any) -> Any:
+        """The answer to a prompt, a text or messages, as an object of the type `output`; as a text without one.
+
+        `output`: whatever pydantic can describe: a model, a dataclass, a TypedDict, an Enum, a Literal, lists of these.
+        `params`: those of `chat.completions.create`. Raises as that does; pydantic's ValidationError where the type
+        asks for more than its JSON Schema says.
+        """
+        if output is None:
+            answer = self.chat.completions.create(**plain_arguments(prompt, system, params))
+            return answer.choices[0].message.content or ""
+        typed = TypedOutput(output)
+        answer = self.chat.completions.create(**typed.arguments(prompt, system, params))
+        return typed.read(answer.choices[0].message.content or "")
+
+    def stream_partial(self, prompt: Prompt, output: Any, *, system: str | None = None, **params: Any) -> Iterator[Any]:
+        """The answer as it grows: valid partial objects (see `slipcast.engine.typed`), and at the end the answer.
+
+        Closing the iterator cancels the request. Arguments and errors as of `generate`.
+        """
+        typed = TypedOutput(output)
+        growing = typed.growing()
+        with self.chat.completions.create(stream=True, **typed.arguments(prompt, system, params)) as chunks:
+            for chunk in chunks:
+                for choice in chunk.choices:
+                    yield from growing.push(choice.delta.content or "")
+        yield growing.end()
+
     def run(self, job: Job[Any]) -> Any:
         """Submit a job: its answer, or a Stream of the pieces if that is what it is for."""
         if job.stream:
@@ -315,6 +355,42 @@ class AsyncEngine(_Open):
     def chat(self) -> Chat[AsyncCompletions]:
         """OpenAI's name space."""
         return Chat(AsyncCompletions(self))
+
+    @overload
+    async def generate(
+        self, prompt: Prompt, output: type[OutputT], *, system: str | None = None, **params: Any
+    ) -> OutputT: ...
+
+    @overload
+    async def generate(
+        self, prompt: Prompt, output: None = None, *, system: str | None = None, **params: Any
+    ) -> str: ...
+
+    @overload
+    async def generate(self, prompt: Prompt, output: Any, *, system: str | None = None, **params: Any) -> Any: ...
+
+    async def generate(self, prompt: Prompt, output: Any = None, *, system: str | None = None, **params: Any) -> Any:
+        """`Engine.generate`, awaited."""
+        if output is None:
+            answer = await self.chat.completions.create(**plain_arguments(prompt, system, params))
+            return answer.choices[0].message.content or ""
+        typed = TypedOutput(output)
+        answer = await self.chat.completions.create(**typed.arguments(prompt, system, params))
+        return typed.read(answer.choices[0].message.content or "")
+
+    async def stream_partial(
+        self, prompt: Prompt, output: Any, *, system: str | None = None, **params: Any
+    ) -> AsyncIterator[Any]:
+        """`Engine.stream_partial` for `async for`. Closing it (`aclose`) cancels the request."""
+        typed = TypedOutput(output)
+        growing = typed.growing()
+        stream = await self.chat.completions.create(stream=True, **typed.arguments(prompt, system, params))
+        async with stream as chunks:
+            async for chunk in chunks:
+                for choice in chunk.choices:
+                    for known in growing.push(choice.delta.content or ""):
+                        yield known
+        yield growing.end()
 
     async def run(self, job: Job[Any]) -> Any:
         """`Engine.run`, awaited. Cancelling the task cancels the requests."""

@@ -1,4 +1,4 @@
-"""Typed output: a pydantic model as `response_format`, and the answer back as an instance of it."""
+"""Typed output: a type goes in, an object of it comes back; first as it grows."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ class Order(BaseModel):
 
 def main() -> None:
     with Engine() as engine:
-        answer = engine.chat.completions.create(
-            messages=[{"role": "user", "content": "Ann orders two small pizzas and a lemonade."}],
-            response_format=Order,
-            max_tokens=300,
-            temperature=0,
-        )
-    order = Order.model_validate_json(answer.choices[0].message.content or "")
-    print(order)
+        order: Order | None = None
+        for known in engine.stream_partial(
+            "Ann orders two small pizzas and a lemonade.", Order, max_tokens=300, temperature=0
+        ):
+            order = known  # partial objects, whose fields may be None, and at the end the order itself
+            print(known)
+        size = engine.generate("Is a family pizza small or large?", Size, temperature=0)
+    assert isinstance(order, Order)
     for item in order.items:
         print(f"{item.count:3} x {item.name}")
+    print(size)
 
 
 if __name__ == "__main__":

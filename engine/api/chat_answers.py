@@ -167,6 +167,11 @@ class _Gathered:
             else:
                 self.calls[delta.index][1].append(delta.arguments)
 
+    def extras(self, head: ChatHead) -> dict[str, Any]:
+        """This engine's own fields of the choice."""
+        explained = {"explain": notes_of(self.notes)} if head.explain else {}
+        return {"forced_close": True, **explained} if self.forced_close else explained
+
     def message(self) -> wire.AssistantMessage:
         """The answer; without content if it consists of calls."""
         content, thought = "".join(self.content), "".join(self.thought)
@@ -228,8 +233,7 @@ class CompletionAssembler:
                 message=choice.message(),
                 logprobs=logprobs_of(choice.tokens) if head.logprobs else None,
                 finish_reason=choice.reason,
-                **({"forced_close": True} if choice.forced_close else {}),
-                **({"explain": notes_of(choice.notes)} if head.explain else {}),
+                **choice.extras(head),
             )
             for index, choice in enumerate(self._choices)
         ]

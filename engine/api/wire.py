@@ -38,9 +38,9 @@ class WireResponse(BaseModel):
 class TokenNote(WireResponse):
     """What the grammar did where a token came. An extension of this engine, for requests with `explain`.
 
-    `forced`: there was no choice, or the token completes the answer just in time. `allowed`: how many tokens could come,
-    null without a grammar. `removed`: the model's probability of those that could not, null where the token took no
-    step of the model. `pointer`: the JSON pointer of the part of the schema that was in force, or null.
+    `forced`: there was no choice, or the token completes the answer just in time. `allowed`: how many tokens could
+    come, null without a grammar. `removed`: the model's probability of those that could not, null where the token took
+    no step of the model. `pointer`: the JSON pointer of the part of the schema that was in force, or null.
     """
 
     token: str
