@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..plugins import Plugins
 from ..plugins.protocols import CompiledGrammar
+from .embedding import Vector
 from .prompt import PromptTokenizer
 from .request import Event, Failed, Finished, GenerationRequest, OnEvent, TextDelta
 from .stats import Stats
@@ -61,6 +63,8 @@ class Service(Protocol):
     def compile(self, kind: str, source: Any, options: Mapping[str, Any], /) -> CompiledGrammar: ...
 
     def submit(self, request: GenerationRequest, on_event: OnEvent, /) -> Any: ...
+
+    def embed(self, tokens: Sequence[int], /) -> Future[Vector]: ...
 
     def cancel(self, request_id: str, /) -> Any: ...
 

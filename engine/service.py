@@ -7,7 +7,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -16,10 +17,11 @@ from ..plugins import PluginError, Plugins
 from ..plugins.metrics import MetricsSnapshot
 from ..plugins.protocols import CompiledGrammar, GuidedMatcher, KVCache, MaskFiller, Matcher, WayOut
 from ..plugins.shipped_kv import PrefixKV
-from ..samplers import SamplerChain
+from ..samplers import SamplerChain, SamplingParams
 from ..samplers.random import fresh_seed
 from .choice import ActiveRequest
 from .config import DRAFT_LENGTH, EngineConfig
+from .embedding import Embeddings, Vector
 from .errors import BusyError, ClosedError, ConfigError, ContextLengthError, EngineError, PluginFault, RequestError
 from .jumps import Jumps
 from .lines import one_line
@@ -96,7 +98,7 @@ class EngineService:
         self._markers = Markers(parts.tokenizer, parts.vocabulary_size)
         self._open: set[str] = set()
         self._closed = False
-        self._loop, self._scheduler = _build(self.config, parts, self._ended)
+        self._loop, self._scheduler, self._embeddings = _build(self.config, parts, self._ended)
         self._free_pages = parts.cache.free_pages
         self._sinks = Sinks(parts.plugins.metrics_sinks(), self.snapshot)
         self._thread = threading.Thread(target=self._run, name="slipcast-engine", daemon=True)
@@ -183,6 +185,20 @@ class EngineService:
             self._open.add(request.id)
             self._inbox.put(lambda: self._loop.add(active))
         return request.id
+
+    def embed(self, tokens: Sequence[int]) -> Future[Vector]:
+        """The embedding of a text (engine/embedding.py) as it will be: float32 [hidden], of length one.
+
+        Raises RequestError for what is no token id, ContextLengthError, ClosedError; the future has RequestError for a
+        model that gives none, BusyError, and the runtime's errors.
+        """
+        self._check(GenerationRequest(tokens, SamplingParams(max_tokens=1)))
+        answer: Future[Vector] = Future()
+        with self._lock:
+            if self._closed:
+                raise ClosedError("the engine is closed")
+            self._inbox.put(lambda: self._embeddings.add(tokens, answer))
+        return answer
 
     def cancel(self, request_id: str, /) -> None:
         """End a request early: its unfinished choices get Finished("cancelled"). An unknown or ended one is ignored."""
@@ -275,6 +291,7 @@ class EngineService:
             while (task := self._next(wait=False)) is not None:
                 task()
             self._loop.fail_all(error)
+            self._embeddings.fail_all(error)
             self._loop.close()
 
     def _serve(self) -> None:
@@ -287,6 +304,7 @@ class EngineService:
                     busy = True
                     continue
                 busy = self._loop.step()
+                busy = self._embeddings.step() or busy
                 self._free_pages = self._parts.cache.free_pages
                 if not busy and not self._loop.idle:
                     raise EngineError("requests wait, and the scheduler starts none of them")
@@ -329,7 +347,9 @@ def _way_out(matcher: Matcher, budget: int, asked: int | None) -> WayOut | None:
     raise RequestError(f"max_tokens is {asked}, {needed}", param="max_tokens", remedy=f"give at least {shortest}")
 
 
-def _build(config: EngineConfig, parts: Parts, ended: Callable[[str], None]) -> tuple[Loop, BatchScheduler]:
+def _build(
+    config: EngineConfig, parts: Parts, ended: Callable[[str], None]
+) -> tuple[Loop, BatchScheduler, Embeddings]:
     """Ask the plugins once for everything, and put the loop together from their answers."""
     plugins, limits = parts.plugins, config.limits
     processors = plugins.logits_processors(parts.vocabulary_size, parts.tokenizer.token_bytes)
@@ -346,7 +366,9 @@ def _build(config: EngineConfig, parts: Parts, ended: Callable[[str], None]) -> 
     jumps = Jumps(parts.tokenizer, vocabulary.continued) if config.jump_forward and vocabulary is not None else None
     speculator = _speculator(config, parts)
     matching = Matching(_masks(parts), jumps)
-    return Loop(parts.model, parts.tokenizer, scheduler, chain, matching, speculator, ended), scheduler
+    loop = Loop(parts.model, parts.tokenizer, scheduler, chain, matching, speculator, ended)
+    # Between two steps, so as long as no running answer needs what it takes.
+    return loop, scheduler, Embeddings(parts.model, parts.cache, kv.reserve, limits.prefill_chunk)
 
 
 def _masks(parts: Parts) -> Masks:

@@ -8,7 +8,6 @@ from typing import Protocol
 from .automaton.codes import ROW_MASK
 from .automaton.stepper import Configuration, ends, step
 from .automaton.tables import Tables
-from .automaton.tokencodes import shown
 
 MAX_WALK = 400
 _LIKED = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789 ")
@@ -40,7 +39,7 @@ def sample(automaton: ByteAutomaton, seed: int, *, longest: int = MAX_WALK) -> s
             byte, at = following
             out.append(byte)
         out += automaton.completion(at)
-    return shown(bytes(out))
+    return out.decode("utf-8")
 
 
 def _any_step(tables: Tables, at: Configuration, generator: random.Random) -> tuple[int, Configuration] | None:

@@ -7,10 +7,12 @@ the real service runs its own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 from slipcast.engine.request import (
     Event,
     Finished,
@@ -126,6 +128,14 @@ class FakeService:
             if request.id in self.cancelled:
                 return
             on_event(event)
+
+    def embed(self, tokens: Sequence[int]) -> Future[Any]:
+        """A vector of two: how many tokens, and which is the first."""
+        future: Future[Any] = Future()
+        if self.refusal is not None:
+            raise self.refusal
+        future.set_result(np.array([len(tokens), tokens[0]], np.float32))
+        return future
 
     def cancel(self, request_id: str) -> None:
         self.cancelled.append(request_id)

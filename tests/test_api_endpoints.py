@@ -189,3 +189,21 @@ def test_the_document_describes_what_is_served(address: str) -> None:
         method = next(iter(entry)).upper()
         response = httpx.request(method, f"{address}{path}", json={} if method == "POST" else None)
         assert response.status_code != 405, path
+
+
+# ----------------------------------------------------------------------------------------------------------- embeddings
+
+
+def test_embeddings(client: openai.OpenAI, address: str) -> None:
+    """OpenAI's client asks for base64 where the caller does not say."""
+    for encoding in ({}, {"encoding_format": "float"}):
+        answer = client.embeddings.create(model="fake", input=["ab", "c"], **encoding)  # type: ignore[arg-type]
+        assert [entry.embedding for entry in answer.data] == [[2.0, 97.0], [1.0, 99.0]]
+        assert (answer.usage.prompt_tokens, [entry.index for entry in answer.data]) == (3, [0, 1])
+    for given in ([97, 98], [[97, 98]]):
+        assert client.embeddings.create(model="fake", input=given).data[0].embedding == [2.0, 97.0]
+    assert refused(address, "/v1/embeddings", {})["param"] == "input"
+    for empty in ("", [], [""], [[]]):
+        assert refused(address, "/v1/embeddings", {"input": empty})["code"] == "invalid_body"
+    assert refused(address, "/v1/embeddings", {"input": "a" * 50_000})["param"] == "input"
+    assert refused(address, "/v1/embeddings", {"input": "a", "dimensions": 1}, 422)["param"] == "dimensions"

@@ -3,6 +3,7 @@
     POST /v1/chat/completions    answers, or streams server-sent events where the body says `"stream": true`
     POST /v1/completions         the same for plain prompts
     POST /v1/responses           the Responses API; GET and DELETE /v1/responses/{id} for those that are kept
+    POST /v1/embeddings          vectors of texts
     POST /v1/grammar/check       what a schema or another constraint amounts to
     POST /tokenize, /detokenize  tokens of a text, text of tokens
     GET  /v1/models              the models served here
@@ -38,7 +39,7 @@ from .. import chat
 from ..engine import AsyncEngine, AsyncStream
 from ..errors import ClosedError, EngineError
 from ..runs import Job
-from . import completions, responses, utilities
+from . import completions, embeddings, responses, utilities
 from .access import REQUEST_ID, Access, AccessRules
 from .completion_types import Completion, CompletionRequest
 from .errors import Names, chat_names, own_names
@@ -97,6 +98,10 @@ class Serving:
             return response_stream(answer, job.assembler, responses.field_names)
         return _whole(answer)
 
+    async def embed(self, body: embeddings.EmbeddingRequest) -> Answer:
+        """Vectors of texts."""
+        return await embeddings.embed(self.registry.find(body.model).context, body)
+
     async def compute(self, body: Any, answer: Callable[[chat.ChatContext, Any], WireResponse]) -> Answer:
         """Answer a body that has a `model` in a thread, without the model's step."""
         return await asyncio.to_thread(answer, self.registry.find(body.model).context, body)
@@ -140,6 +145,14 @@ def endpoints(serving: Serving) -> list[Endpoint]:
             "Answer by the Responses API",
             streams=True,
             names=responses.field_names,
+        ),
+        Endpoint(
+            "/v1/embeddings",
+            embeddings.EmbeddingRequest,
+            serving.embed,
+            embeddings.EmbeddingList,
+            "Vectors of texts",
+            names=embeddings.embedding_names,
         ),
         Endpoint(
             "/v1/grammar/check",

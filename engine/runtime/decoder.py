@@ -205,7 +205,7 @@ class DecoderLayer(nn.Module):  # type: ignore[misc]  # TVM has no type informat
 
 
 class Decoder(nn.Module):  # type: ignore[misc]  # TVM has no type information
-    """`step(ids, last, ...)` gives the logits of the rows `last`."""
+    """`step(ids, last, ...)` gives the logits of the rows `last`, and what the layers made of every row."""
 
     def __init__(self, plan: ModelPlan, kernels: Kernels) -> None:
         self._plan, self._kernels = plan, kernels
@@ -229,7 +229,7 @@ class Decoder(nn.Module):  # type: ignore[misc]  # TVM has no type information
         page_ids: Tensor,
         tables: Sequence[Tensor],
         pages: Sequence[Tensor],
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         plan, kernels, c = self._plan, self._kernels, self._plan.config
         words = plan.embedding
         embed = Embed(FORMATS[words.format], words.rows, words.columns, c.embedding_scale)
@@ -244,7 +244,7 @@ class Decoder(nn.Module):  # type: ignore[misc]  # TVM has no type information
         normed = kernels.activations(norm, [x, self.norm, last], last.shape[0], c.hidden, form.activation)
         weights = self.embedding if plan.head is None else self.head
         project = Linear(form, plan.logits.rows, plan.logits.columns, cap=c.logit_cap)
-        return kernels.call(project, [weights, normed], (last.shape[0], plan.logits.rows), "float32")
+        return kernels.call(project, [weights, normed], (last.shape[0], plan.logits.rows), "float32"), x
 
 
 def build_module(plan: ModelPlan, isa: Isa, *, max_rows: int, max_batch: int) -> tuple[Any, list[str]]:

@@ -84,7 +84,8 @@ def load_model(
     elif _THREADS not in os.environ:
         os.environ[_THREADS] = str(free_threads(since))
     return LoadedModel(
-        plan.config, checkpoint.metadata, tokenizer, library.machine, weights, max_batch=max_batch,
+        plan.config, checkpoint.metadata, tokenizer, library.machine, weights,
+        weights[library.parameters.index("norm")], max_batch=max_batch,
         max_context=min(context, pages * PAGE), prefill_chunk=prefill_chunk, pages=pages, page_dtype=page_dtype,
     )  # fmt: skip
 

@@ -23,12 +23,14 @@ class LoadedModel:
     """Steps a model. Not thread-safe: one thread at a time may step it or change its cache. Made by `load_model`.
 
     `config` has the dimensions, `metadata` all keys of the file, `tokenizer_spec` its tokenizer; `kv` holds the
-    sequences. A step takes at most `max_batch` sequences and `prefill_chunk` tokens, a sequence at most `max_context`.
+    sequences. `norm` is the gain of the last norm. A step takes at most `max_batch` sequences and `prefill_chunk`
+    tokens, a sequence at most `max_context`.
     """
 
     def __init__(
         self, config: ModelConfig, metadata: Mapping[str, Any], tokenizer_spec: TokenizerSpec, machine: Any,
-        weights: Sequence[Any], *, max_batch: int, max_context: int, prefill_chunk: int, pages: int, page_dtype: str,
+        weights: Sequence[Any], norm: Any,
+        *, max_batch: int, max_context: int, prefill_chunk: int, pages: int, page_dtype: str,
     ) -> None:  # fmt: skip
         self.config = config
         self.metadata = metadata
@@ -37,6 +39,7 @@ class LoadedModel:
         self.max_context = max_context
         self.prefill_chunk = prefill_chunk
         self._weights = weights
+        self._gain = np.from_dlpack(norm)
         self._run = machine["step"]
         self._tables = [as_tensor(aligned_copy(rotary_table(each, max_context))) for each in config.rotary]
         layers = _pages(config, pages, np.dtype(page_dtype))
@@ -56,19 +59,36 @@ class LoadedModel:
         ids, last = self._check(sequence_ids, tokens)
         if counts is not None:
             last = self._asked(last, counts, tokens)
+        logits, _ = self._compute(sequence_ids, tokens, ids, last)
+        # The width is padded to eight; the copy is made only for vocabularies that are no multiple of it.
+        return np.ascontiguousarray(np.from_dlpack(logits)[:, : self.config.vocab_size])
+
+    def hidden(self, sequence_ids: Sequence[int], tokens: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
+        """Run a step for the hidden states: float32 [tokens, hidden], of every token in order, behind the last layer
+        and its norm. Otherwise as `step`.
+        """
+        _, states = self._compute(sequence_ids, tokens, *self._check(sequence_ids, tokens))
+        rows = np.from_dlpack(states)
+        scale = np.sqrt(np.mean(np.square(rows, dtype=np.float32), axis=1, keepdims=True) + self.config.norm_epsilon)
+        normed: npt.NDArray[np.float32] = (rows / scale * self._gain).astype(np.float32)
+        return normed
+
+    def _compute(
+        self, sequence_ids: Sequence[int], tokens: Sequence[Sequence[int]], ids: Int32s, last: Int32s
+    ) -> tuple[Any, Any]:
+        """The logits of the rows `last`, and the last layer's output of all rows."""
         lengths = [len(chunk) for chunk in tokens]
         place = self.kv.begin(sequence_ids, lengths)
         try:
             tensors = [as_tensor(aligned_copy(array)) for array in (ids, last, *place.arrays)]
-            logits = self._run(*tensors, self._tables, self._pages, self._weights)
+            logits, states = self._run(*tensors, self._tables, self._pages, self._weights)
         except BaseException as error:
             for sequence, length in zip(sequence_ids, lengths, strict=True):
                 self.kv.truncate(sequence, length)
             if isinstance(error, Exception):
                 raise ModelFault(f"the model's step failed: {last_line(error)}") from error
             raise
-        # The width is padded to eight; the copy is made only for vocabularies that are no multiple of it.
-        return np.ascontiguousarray(np.from_dlpack(logits)[:, : self.config.vocab_size])
+        return logits, states
 
     def _check(self, sequence_ids: Sequence[int], tokens: Sequence[Sequence[int]]) -> tuple[Int32s, Int32s]:
         """The tokens of all chunks, and the place of each chunk's last: kernels check nothing."""

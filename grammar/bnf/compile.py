@@ -21,22 +21,22 @@ from .automaton import GrammarAutomaton
 from .checks import GrammarReport, check_productive, check_references
 from .embed import Embedder
 from .ir import Grammar, JsonSchema
-from .lower import TokenNames, lowered
+from .lower import lowered
 
 EmbeddedJson = Callable[[Any, Mapping[str, Any]], JsonAutomaton]
 """Makes the automaton of an embedded schema, from the schema and its options."""
 
 
 def compile_grammar(
-    tables: Tables, grammar: Grammar, json: EmbeddedJson, vocabulary: TokenNames
+    tables: Tables, grammar: Grammar, json: EmbeddedJson, token_ids: Callable[[], Mapping[str, int]]
 ) -> tuple[GrammarAutomaton, GrammarReport]:
-    """The automaton of a grammar, and what was found in it.
+    """The automaton of a grammar, and what was found in it. `token_ids`: ids of special tokens by name.
 
     Raises GrammarTextError for wrong rules, with their place; what schemas raise; BudgetError for what is too large.
     """
     try:
         report = check_references(grammar)
-        plain = lowered(terminals.lower(grammar), vocabulary)
+        plain = lowered(terminals.lower(grammar), token_ids)
         schemas = [_schema(schema, json) for schema in plain.schemas]
         embedder = Embedder(tables, schemas)
         analysis = Analysis(plain, embedder.costs)
