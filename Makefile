@@ -22,7 +22,7 @@ PYTEST ?=
 SHORTER := $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SECONDS),--seconds $(SECONDS))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint suite bench-masks bench-engine bench-constrained bench-grammars clean
+.PHONY: help demo test lint suite bench-masks bench-engine bench-constrained bench-grammars families clean
 
 help:
 	@echo "make demo          ask the default model for JSON of a nested schema"
@@ -33,6 +33,7 @@ help:
 	@echo "make bench-grammars  the same for grammars instead of schemas"
 	@echo "make bench-engine  prefill and decode speed beside llama.cpp"
 	@echo "make bench-constrained  what constraints cost and save"
+	@echo "make families      model families against PyTorch and transformers, which it installs"
 	@echo "make clean         remove the environment and what the verbs built"
 
 demo: $(INSTALLED)
@@ -47,6 +48,10 @@ test: lint
 
 suite: $(DEVELOP) $(INSTALLED)
 	@$(BIN)/python benchmarks/suite.py $(SHORTER)
+
+families: $(DEVELOP) $(INSTALLED)
+	@$(PIP) install '.[families]'
+	@PYTHONPATH=tests/runtime $(BIN)/python -W ignore tests/runtime/golden.py
 
 bench-masks: $(DEVELOP) $(INSTALLED)
 	@$(BIN)/python benchmarks/masks.py $(SHORTER)

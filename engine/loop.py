@@ -92,8 +92,10 @@ class Loop:
                     self._finish(choice, "cancelled")
 
     def close(self) -> None:
-        """End the threads of matchers."""
+        """End the threads of matchers, and forget what drafts were made from."""
         self._matching.close()
+        if self._speculator is not None:
+            self._speculator.close()
 
     def fail_all(self, error: Exception) -> None:
         """Every request fails with `error`, and the cache is emptied."""

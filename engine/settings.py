@@ -64,12 +64,15 @@ class ServerSettings(BaseModel):
     jump_forward: bool = True
     speculation: Speculation = "off"
     draft_model: str | None = None
+    draft_length: PositiveInt | None = None
+    """Tokens guessed at once, at most."""
 
     def engine_config(self, model: str) -> EngineConfig:
         """The configuration of the engine of one model. Raises ConfigError."""
         names = (
             "mode", "max_batch", "max_context", "max_waiting", "threads", "kv_tokens", "plugins", "sampler",
             "scheduler", "kv_manager", "jump_forward", "speculation", "draft_model",
+            "draft_length",
         )  # fmt: skip
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
         return EngineConfig(model=model, **given)

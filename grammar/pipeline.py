@@ -27,6 +27,7 @@ from .bnf.automaton import GrammarAutomaton
 from .bnf.checks import GrammarReport
 from .bnf.compile import compile_grammar
 from .bnf.ir import Grammar
+from .bnf.lower import TokenNames
 from .errors import BudgetError, UnsatisfiableError
 from .regular import Language
 from .schema import Schema, read
@@ -94,7 +95,9 @@ class Arena:
             space = space if isinstance(space, Whitespace) else Whitespace(space)
             return self.json(schema, JsonOptions(**{**options, "whitespace": space}), None)[0]
 
-        return compile_grammar(self.tables, grammar, embedded, lambda: self.level.vocabulary.special_ids)
+        vocabulary = self.level.vocabulary
+        names = TokenNames(vocabulary.special_ids, frozenset(vocabulary.eos_ids))
+        return compile_grammar(self.tables, grammar, embedded, names)
 
     def text(self, language: Language, name: str) -> TextAutomaton:
         """The automaton of a regular language."""

@@ -8,6 +8,7 @@ from typing import Protocol
 from .automaton.codes import ROW_MASK
 from .automaton.stepper import Configuration, ends, step
 from .automaton.tables import Tables
+from .automaton.tokencodes import shown
 
 MAX_WALK = 400
 _LIKED = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789 ")
@@ -39,7 +40,7 @@ def sample(automaton: ByteAutomaton, seed: int, *, longest: int = MAX_WALK) -> s
             byte, at = following
             out.append(byte)
         out += automaton.completion(at)
-    return out.decode("utf-8")
+    return shown(bytes(out))
 
 
 def _any_step(tables: Tables, at: Configuration, generator: random.Random) -> tuple[int, Configuration] | None:

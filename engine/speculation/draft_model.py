@@ -131,6 +131,11 @@ class DraftModel:
             self._cut(line, line.told)
             self._kv.stop(line.sequence, keep=True)
 
+    def close(self) -> None:
+        """Empties the cache."""
+        self._lines.clear()
+        self._kv.clear()
+
     def _line(self, choice: Choice) -> _Line:
         """What the cache holds of the choice, without refused guesses; always less than all of it."""
         line = self._lines.get(choice)

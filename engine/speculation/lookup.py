@@ -71,3 +71,6 @@ class PromptLookup:
         """The choice is over."""
         self._indexes.pop(choice, None)
         self._offers.pop(choice, None)
+
+    def close(self) -> None:
+        """Nothing but memory is held."""

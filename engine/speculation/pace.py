@@ -18,6 +18,7 @@ _EASE = 0.1  # a row's cost beside a step's, until it was measured: little, so t
 _RECENT = 0.2  # weight of the last measurement
 _FADE = 0.95  # of what a choice's guesses have shown, at each of them
 _FORGET = 0.99  # of it, at each step without a guess: so a text that changes is tried again
+_WORTH = 1.05  # how much faster a step must be expected to be for the first guess: estimates are rough
 _TRUST = 1.0  # how many guesses the expectation counts for
 
 
@@ -73,7 +74,7 @@ class Pace:
             chance = self.chance(choice)
             chances += [(chance**depth, choice) for depth in range(1, most + 1)]
         chances.sort(key=lambda pair: -pair[0])
-        best, taken, yielded, spent = tokens / self._costs.of(rows), 0, float(tokens), 0.0
+        best, taken, yielded, spent = _WORTH * tokens / self._costs.of(rows), 0, float(tokens), 0.0
         for count, (chance, _) in enumerate(chances[: min(room, WIDEST - rows)], 1):
             yielded += chance
             spent += self._guess_seconds

@@ -33,6 +33,10 @@ class Drafter(Protocol):
         """The choice is over."""
         ...
 
+    def close(self) -> None:
+        """Everything is over."""
+        ...
+
 
 class Speculator:
     """Gives steps their drafts. `longest`: tokens of a draft, at most; `chunk`: of a step."""
@@ -65,16 +69,16 @@ class Speculator:
             offers = self._drafter.offer(wanted)
             tokens = sum(work.samples for work in works)
             lengths = self._pace.lengths(offers, rows, tokens, self._chunk - rows)
+            begun = time.perf_counter()
             drafts = self._drafter.guess(lengths) if lengths else {}
         except Exception:
-            _LOG.exception("drafts cannot be made; the engine goes on without speculation")
-            self._drafter = None
+            self._give_up()
             return works
-        seconds = time.perf_counter() - started
-        counters.draft_seconds += seconds
+        ended = time.perf_counter()
+        counters.draft_seconds += ended - started
         if not drafts:
             return works
-        self._pace.guessed(sum(len(draft.tokens) for draft in drafts.values()), seconds)
+        self._pace.guessed(sum(len(draft.tokens) for draft in drafts.values()), ended - begun)
         return scheduler.with_drafts(works, drafts)
 
     def learn(
@@ -95,4 +99,19 @@ class Speculator:
         """The choice is over."""
         self._pace.release(choice)
         if self._drafter is not None:
-            self._drafter.release(choice)
+            try:
+                self._drafter.release(choice)
+            except Exception:
+                self._give_up()
+
+    def close(self) -> None:
+        """Everything is over."""
+        if self._drafter is not None:
+            try:
+                self._drafter.close()
+            except Exception:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        _LOG.exception("drafts cannot be made; the engine goes on without speculation")
+        self._drafter = None

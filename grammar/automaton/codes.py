@@ -35,6 +35,8 @@ LABEL_MASK: Final = 0xFFFFF
 CHECK_LOW: Final = 1 << 20
 """On an end's value (`-v`): dead if n is below `low[frame]`."""
 
+TOKEN_BYTE: Final = 0xFF
+"""Stands before three bytes with the id of a token that is taken as such, not as text: no UTF-8 text holds it."""
 BIG: Final = 1 << 30
 """No upper bound on a length."""
 MAX_LABELS_NARROW: Final = 62

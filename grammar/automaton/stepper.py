@@ -18,8 +18,10 @@ from .codes import (
     REACH_WIDE,
     ROW_MASK,
     TEXT_DEPENDENT,
+    TOKEN_BYTE,
 )
 from .tables import Tables
+from .tokencodes import TokenEdges
 
 _LOW_WORD = (1 << 32) - 1
 _COUNT_WORDS = 0xFFFF
@@ -42,6 +44,9 @@ class Configuration(NamedTuple):
 
 def step(tables: Tables, at: Configuration, byte: int) -> Configuration | None:
     """The configuration after one more byte; None where no allowed text goes on with it."""
+    if byte == TOKEN_BYTE:
+        edges = token_edges(tables, at)
+        return None if edges is None else edges[0]
     row, frame, count, texts, stack = at
     while True:
         value = tables.value(row, byte)
@@ -100,6 +105,21 @@ def follow(
     return Configuration(row, following, 0, texts, stack)
 
 
+def token_edges(tables: Tables, at: Configuration) -> tuple[Configuration, TokenEdges] | None:
+    """The tokens that may come here as such, and where their ids are read after TOKEN_BYTE; None if there are none."""
+    while tables.token_rows and at.row != tables.end_row:
+        tables.build_row(at.row)
+        edges = tables.token_rows.get(at.row)
+        if edges is not None:
+            return at._replace(row=edges.row), edges
+        label = int(tables.accept[at.row]) - 1
+        after = follow(tables, at.frame, label, at.texts, at.stack) if label >= 0 else None
+        if after is None:
+            break
+        at = after
+    return None
+
+
 def reaches(tables: Tables, row: int, frame: int, wide: bool) -> bool:
     """Whether from `row` a key can be completed that `frame` allows."""
     reach, allow = int(tables.reach[row]), int(tables.allow[frame])
@@ -132,4 +152,4 @@ def run(tables: Tables, at: Configuration, text: bytes) -> Configuration | None:
     return current
 
 
-__all__ = ["Configuration", "ends", "follow", "reaches", "run", "step"]
+__all__ = ["Configuration", "ends", "follow", "reaches", "run", "step", "token_edges"]

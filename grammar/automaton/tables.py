@@ -52,6 +52,7 @@ from .codes import (
 )
 from .memory import reserve, touch
 from .stacks import TEMPORARY, Stacks
+from .tokencodes import TokenEdges
 from .turns import Pauses
 
 DENSE_ROWS: Final = 1 << 20
@@ -94,6 +95,7 @@ class Tables:
         self.high: Int32s = reserve(FRAMES, np.int32)
         self.scopes: Int32s = reserve(FRAMES, np.int32)
         self.stacks = Stacks()
+        self.token_rows: dict[int, TokenEdges] = {}  # rows that take tokens as such, once they are built
         self.next_row: Int32s = reserve(TRANSITIONS, np.int32)
         self.next_frame: Int32s = reserve(TRANSITIONS, np.int32)
         # Scalar access through these costs a third of numpy's.

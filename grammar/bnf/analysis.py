@@ -10,6 +10,7 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import Final
 
+from ..automaton.codes import TOKEN_BYTE
 from ..regular import CharSet, Dfa
 from .lower import Lowered
 from .nodes import ALT, CALL, CHARS, DFA, EMPTY, JSON, REP, SEQ, STAR, TEXT, TOKEN
@@ -18,8 +19,6 @@ NEVER: Final = 1 << 41
 """The cost of what derives no text."""
 LONG: Final = 1 << 40
 """The highest cost there is: what is longer costs as much."""
-TOKEN_BYTE: Final = 0xFF
-"""The byte that begins a token taken as such: no UTF-8 text holds it (see `tokencodes`)."""
 _INLINE: Final = 200
 _INLINE_ONCE: Final = 4_000
 _WIDE: Final = 48

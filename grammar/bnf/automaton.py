@@ -184,7 +184,7 @@ class GrammarAutomaton:
         return None if new == context else (row, self._frame((context, new) if later > 0 else (new, context), BIG))
 
     def _new_beginning(self, state: int) -> tuple[int, bool, int] | None:
-        """(row, whether the state reads, 1 or -1 if what begins has its place after or before it; 0: nothing begins)."""
+        """(row, whether the state reads, 1 or -1 if what begins has its place after or before it; else 0)."""
         found = self.contexts.beginning(state)
         if found is None or found == (False, ()):
             return None

@@ -21,22 +21,22 @@ from .automaton import GrammarAutomaton
 from .checks import GrammarReport, check_productive, check_references
 from .embed import Embedder
 from .ir import Grammar, JsonSchema
-from .lower import lowered
+from .lower import TokenNames, lowered
 
 EmbeddedJson = Callable[[Any, Mapping[str, Any]], JsonAutomaton]
 """Makes the automaton of an embedded schema, from the schema and its options."""
 
 
 def compile_grammar(
-    tables: Tables, grammar: Grammar, json: EmbeddedJson, token_ids: Callable[[], Mapping[str, int]]
+    tables: Tables, grammar: Grammar, json: EmbeddedJson, vocabulary: TokenNames
 ) -> tuple[GrammarAutomaton, GrammarReport]:
-    """The automaton of a grammar, and what was found in it. `token_ids`: ids of special tokens by name.
+    """The automaton of a grammar, and what was found in it.
 
     Raises GrammarTextError for wrong rules, with their place; what schemas raise; BudgetError for what is too large.
     """
     try:
         report = check_references(grammar)
-        plain = lowered(terminals.lower(grammar), token_ids)
+        plain = lowered(terminals.lower(grammar), vocabulary)
         schemas = [_schema(schema, json) for schema in plain.schemas]
         embedder = Embedder(tables, schemas)
         analysis = Analysis(plain, embedder.costs)

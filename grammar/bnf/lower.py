@@ -4,9 +4,9 @@ made loops where that is the same language.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..errors import BudgetError, GrammarTextError
 from .ir import Capture, Chars, Choice, Free, Grammar, JsonSchema, Node, Reference, Regex, Repeat, Sequence, Text, Token
@@ -14,7 +14,6 @@ from .nodes import ALT, SEQ, Pool
 from .triggers import free_text
 
 MAX_DEPTH: Final = 300
-TokenIds = Callable[[], Mapping[str, int]]
 START: Final = 0
 """The rule that stands for a whole text; no rule refers to it."""
 
@@ -33,14 +32,21 @@ class Lowered:
     schemas: list[JsonSchema] = field(default_factory=list)
 
 
-def lowered(grammar: Grammar, token_ids: TokenIds) -> Lowered:
-    """The grammar as nodes. `token_ids` gives the ids of special tokens by name, when a token is named.
+class TokenNames(NamedTuple):
+    """What a grammar needs to know of a vocabulary: ids of special tokens by name, and those that end a text."""
+
+    special: Mapping[str, int]
+    eos: frozenset[int]
+
+
+def lowered(grammar: Grammar, vocabulary: TokenNames) -> Lowered:
+    """The grammar as nodes.
 
     References must be defined (`checks.check_references`). Raises GrammarTextError for a token that the vocabulary does
     not have, BudgetError where the grammar nests too deep.
     """
     result = Lowered()
-    lowering = _Lowering(result, {name: i + 1 for i, name in enumerate(grammar.rules)}, token_ids)
+    lowering = _Lowering(result, {name: i + 1 for i, name in enumerate(grammar.rules)}, vocabulary)
     result.names = ["", *grammar.rules]
     result.bodies = [result.pool.call(lowering.numbers[grammar.start])]
     for number, body in enumerate(grammar.rules.values(), 1):
@@ -49,11 +55,11 @@ def lowered(grammar: Grammar, token_ids: TokenIds) -> Lowered:
 
 
 class _Lowering:
-    def __init__(self, result: Lowered, numbers: Mapping[str, int], token_ids: TokenIds) -> None:
+    def __init__(self, result: Lowered, numbers: Mapping[str, int], vocabulary: TokenNames) -> None:
         self.numbers = numbers
         self._result = result
         self._pool = result.pool
-        self._token_ids = token_ids
+        self._vocabulary = vocabulary
 
     def node(self, node: Node, depth: int) -> int:
         if depth > MAX_DEPTH:
@@ -81,7 +87,8 @@ class _Lowering:
                 self._result.schemas.append(node)
                 return pool.json(len(self._result.schemas) - 1)
             case Token():
-                return pool.token(node.ids | self._named(node), node.negated)
+                ids = node.ids | self._named(node)
+                return pool.token(ids | self._vocabulary.eos if node.negated else ids, node.negated)
             case Free():
                 contents = [self.node(tag.content, depth) for tag in node.tags]
                 return free_text(pool, node, contents)
@@ -89,7 +96,7 @@ class _Lowering:
                 raise TypeError(f"{type(node).__name__} is not lowered yet: call terminals.lower first")
 
     def _named(self, node: Token) -> frozenset[int]:
-        known = self._token_ids() if node.names else {}
+        known = self._vocabulary.special
         for name in sorted(node.names - known.keys()):
             raise GrammarTextError(
                 f"the vocabulary has no special token {name}", line=node.place.line, column=node.place.column

@@ -21,13 +21,15 @@ from ..automaton.codes import (
     HIGH_BYTES,
     NEVER_LOOPS,
     ROW_MASK,
+    TOKEN_BYTE,
     VALUE_END,
 )
 from ..automaton.tables import Int32s, Tables
 from ..automaton.text import Bytes, Suffixes, utf8_ranges
+from ..automaton.tokencodes import TokenEdges, spelled
 from ..errors import BudgetError
 from ..regular import ALL, CharSet, partition
-from .analysis import JSON_FIRST, TOKEN_BYTE, Analysis, first_bytes
+from .analysis import JSON_FIRST, Analysis, first_bytes
 from .cells import Cells, Info
 from .lower import START
 
@@ -215,7 +217,7 @@ class Rows:
         values = np.zeros(256, np.int32)
         self._fill(values, blocks)
         if tokens:
-            values[TOKEN_BYTE] = self._token_rows(tokens)
+            self._tables.token_rows[row] = self._token_edges(tokens)
         if self._content[row][2]:
             values[_listed(self._events_of(states))] = 0
         used = values.nonzero()[0]
@@ -286,40 +288,33 @@ class Rows:
         if looping.sum() >= _WIDE_FROM:
             tables.wide[row] = row
 
-    def _token_rows(self, tokens: list[tuple[frozenset[int], bool, tuple[int, int]]]) -> int:
-        """The row after TOKEN_BYTE: three bytes spell a token's id (see `tokencodes`)."""
+    def _token_edges(self, tokens: list[tuple[frozenset[int], bool, tuple[int, int]]]) -> TokenEdges:
+        """Makes the rows that read three bytes with a token's id."""
         tables = self._tables
         named = frozenset[int]().union(*(ids for ids, _, _ in tokens))
         others = frozenset(target for _, negated, target in tokens if negated)
+        usual = [0, 0, 0, self._value(others) if others else 0]  # by depth: what ids lead to that nobody names
+        for depth in (2, 1, 0) if others else ():
+            usual[depth] = tables.dense()
+            tables.rows[usual[depth], :128] = usual[depth + 1]
         rows: dict[bytes, int] = {}
-
-        def row(prefix: bytes) -> int:
-            """The row of ids that begin so; b"" and others' rows hold what all ids that are not named lead to."""
-            found = rows.get(prefix)
-            if found is None:
-                found = rows[prefix] = tables.dense()
-            return found
-
-        value = self._value(others) if others else 0
-        usual = [0, 0, 0]
-        if others:
-            for depth in (2, 1, 0):
-                usual[depth] = tables.dense()
-                tables.rows[usual[depth]] = value if depth == 2 else usual[depth + 1]
-        if not named:
-            return usual[0]
-        for number in named:
-            spelled = number.to_bytes(3, "big")
+        for number in sorted(named):
+            ids = spelled(number)[1:]
             for depth in range(3):
-                if spelled[:depth] not in rows:
-                    tables.rows[row(spelled[:depth])] = (value if depth == 2 else usual[depth + 1]) if others else 0
+                prefix = ids[:depth]
+                if prefix not in rows:
+                    rows[prefix] = tables.dense()
+                    tables.rows[rows[prefix], :128] = usual[depth + 1]
+                    if depth:
+                        tables.rows[rows[prefix[:-1]], prefix[-1]] = rows[prefix]
+        taken = set()
         for number in named:
-            spelled = number.to_bytes(3, "big")
-            targets = frozenset(target for ids, negated, target in tokens if (number in ids) != negated)
-            tables.rows[rows[spelled[:2]], spelled[2]] = self._value(targets) if targets else 0
-            tables.rows[rows[spelled[:1]], spelled[1]] = rows[spelled[:2]]
-            tables.rows[rows[b""], spelled[0]] = rows[spelled[:1]]
-        return rows[b""]
+            ids = spelled(number)[1:]
+            targets = frozenset(target for given, negated, target in tokens if (number in given) != negated)
+            tables.rows[rows[ids[:2]], ids[2]] = self._value(targets) if targets else 0
+            if targets:
+                taken.add(number)
+        return TokenEdges(rows.get(b"", usual[0]), frozenset(taken), named - taken if others else None)
 
 
 def _split(edges: dict[CharSet, set[tuple[int, int]]]) -> list[tuple[CharSet, States]]:

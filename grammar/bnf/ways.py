@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from ..automaton.codes import ROW_MASK
 from ..automaton.stepper import Configuration, ends
+from ..automaton.tokencodes import spelled_any
 from ..errors import BudgetError
 from .nodes import ALT, CALL, CHARS, DFA, JSON, REP, SEQ, TEXT, TOKEN
-from .tokencodes import spelled_token
 
 if TYPE_CHECKING:
     from .automaton import GrammarAutomaton
@@ -112,7 +112,7 @@ class WayFinder:
         if kind == JSON:
             return automaton.shortest_json(rest[0])
         if kind == TOKEN:
-            return spelled_token(rest[0], rest[1])
+            return spelled_any(rest[0], rest[1])
         return inner
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..automaton.codes import BIG, CLOSED, DEAD, REACH_WIDE, ROW_MASK, TEXT_DEPENDENT
+from ..automaton.stepper import Configuration, token_edges
 from ..automaton.tables import Tables
 from .parts import Part, Parts
 from .rows import EMPTY, NONE, BaseRow, MaskRows
@@ -93,6 +94,7 @@ class Masks:
         self._fixed = BaseRow()
         self._fixed.table_row = EMPTY
         self._eos = vocabulary.eos_ids
+        self._size = vocabulary.size
         self._form, self._wide = view(tables.form), view(tables.wide)
         self._reach, self._allow = view(tables.reach), view(tables.allow)
         self._low, self._high = view(tables.low), view(tables.high)
@@ -191,6 +193,8 @@ class Masks:
                 words, values = self._with_eos(base, words, values)
             elif ends is None or self._scopes[frame]:
                 dependent += self._eos
+        if tables.token_rows:
+            words, values = self._with_tokens(base, words, values, row, frame)
         position.dependent = dependent  # at once: another thread may look at it
         position.sparse = SparseMask(plan.base, base, words, values)
         return position
@@ -331,6 +335,24 @@ class Masks:
         if effort > _EFFORT:
             self._wide[row] = row
             del self._effort[row]
+
+    def _with_tokens(self, base: int, words: Int32s, values: Int32s, row: int, frame: int) -> tuple[Int32s, Int32s]:
+        """The changes with the tokens that may come as such, not as text."""
+        found = token_edges(self._tables, Configuration(row, frame))
+        if found is None:
+            return words, values
+        _, ids, excluded = found[1]
+        chosen = np.zeros(self.rows.words * 32, np.bool_)
+        if excluded is not None:
+            chosen[: self._size] = True
+            chosen[[number for number in excluded if number < self._size]] = False
+        chosen[[number for number in ids if number < self._size]] = True
+        under = self.rows.table[base]
+        mask = under.copy()
+        mask[words] = values
+        mask |= np.packbits(chosen, bitorder="little").view(np.int32)
+        changed = np.flatnonzero(mask != under).astype(np.int32)
+        return changed, mask[changed]
 
     def _with_eos(self, base: int, words: Int32s, values: Int32s) -> tuple[Int32s, Int32s]:
         changed = dict(zip(words.tolist(), values.tolist(), strict=True))

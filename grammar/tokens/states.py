@@ -8,8 +8,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ..automaton.codes import TOKEN_BYTE
 from ..automaton.stepper import Configuration, ends
 from ..automaton.tables import Tables
+from ..automaton.tokencodes import spelled
 from .masks import Masks, Position
 from .rows import EMPTY
 from .steps import Stepper
@@ -91,17 +93,25 @@ class States:
         """The state after a token; None if it is refused. Refusals are not remembered."""
         if state is self.terminated:
             return None
-        if token in self._eos:
-            following = self.terminated if self.accepting(state) else None
+        if token in self._eos and self.accepting(state):
+            following: State | None = self.terminated
         else:
-            data = self._tokens[token] if 0 <= token < len(self._tokens) else None
-            end = self.stepper.run(state.configuration, data) if data else None
+            end = self._end(state.configuration, token) if 0 <= token < len(self._tokens) else None
             following = None if end is None else self.at(end)
         if following is not None:
             if len(self.moves) >= MOVES_PER_STATE * self._most:
                 self._forget()
             self.moves[state.number << 32 | token] = following
         return following
+
+    def _end(self, at: Configuration, token: int) -> Configuration | None:
+        """Where a token leads: as such, if the grammar takes it so here, else by its text."""
+        if self._tables.token_rows:
+            end = self.stepper.run(at, spelled(token))
+            if end is not None:
+                return end
+        data = self._tokens[token]
+        return self.stepper.run(at, data) if data and TOKEN_BYTE not in data else None
 
     def accepting(self, state: State) -> bool:
         """Whether the text may end here."""

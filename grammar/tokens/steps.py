@@ -15,8 +15,9 @@ from ..automaton.codes import (
     REACH,
     REACH_WIDE,
     ROW_MASK,
+    TOKEN_BYTE,
 )
-from ..automaton.stepper import Configuration, ends, follow, reaches
+from ..automaton.stepper import Configuration, ends, follow, reaches, run, token_edges
 from ..automaton.tables import Tables
 from .walker import view
 
@@ -38,6 +39,8 @@ class Stepper:
 
     def run(self, start: Configuration, data: bytes) -> Configuration | None:
         """The configuration after `data`; None if a byte is refused."""
+        if TOKEN_BYTE in data:
+            return run(self.tables, start, data)
         row, frame, n, texts, stack = start
         rows, form, high_of, low_of = self._rows, self._form, self._high, self._low
         base_of, capacity, scopes = self._base, self._capacity, self._scopes
@@ -104,6 +107,8 @@ class Stepper:
         return bytes(found)
 
     def _only_step(self, at: Configuration) -> tuple[int, Configuration] | None:
+        if token_edges(self.tables, at) is not None:
+            return None
         row = at[0]
         values = self.tables.values(row)
         candidates = range(256) if self._accept[row] else values.nonzero()[0].tolist()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
+from ..automaton.tokencodes import LENGTH, MARK, token_of
 from ..errors import VocabularyError
 from .cache import cache_folder, load_arrays, save_arrays
 from .reading import find_eos, read_added, read_tokens
@@ -124,8 +125,19 @@ class Vocabulary:
             node = _child(tries.nodes, node, byte) if node else 0
         return bool(node) and int(tries.nodes[node]) >> END_SHIFT > node + 1
 
+    def length(self, token: int, data: bytes) -> int:
+        """How many bytes of `data`, which begins with it, a token takes: four where it is taken as such."""
+        return LENGTH if data[:1] == MARK else len(self.tokens[token] or b"")
+
     def tokenize(self, data: bytes) -> list[int] | None:
-        """The fewest tokens that spell `data`, not the tokenizer's own choice; None if no tokens do."""
+        """The fewest tokens that spell `data`, not the tokenizer's own choice; None if no tokens do.
+
+        Tokens that are taken as such stand in it as `tokencodes` spells them.
+        """
+        at = data.find(MARK)
+        if at >= 0:
+            before, after = self.tokenize(data[:at]), self.tokenize(data[at + LENGTH :])
+            return None if before is None or after is None else [*before, token_of(data[at:]), *after]
         tries = self.tries
         nodes, first, roots = tries.nodes, tries.first, tries.roots[MAIN]
         best: list[tuple[int, int, int] | None] = [None] * (len(data) + 1)  # tokens so far, from where, last token

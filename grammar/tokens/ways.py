@@ -49,9 +49,7 @@ class Way:
         if self.tokens is None:
             raise IndexError("no tokens spell this way out")
         first = self.tokens[0]
-        data = self._vocabulary.tokens[first]
-        assert data is not None
-        return first, self.after(len(data))
+        return first, self.after(self._vocabulary.length(first, self.data))
 
     @cached_property
     def index(self) -> dict[Configuration, int]:
