@@ -35,7 +35,8 @@ class Jumps:
         token gives these.
         """
         matcher = choice.matcher
-        if choice.params.logprobs or not isinstance(matcher, GuidedMatcher) or choice.way is None:
+        stepwise = choice.params.logprobs or choice.params.grammar_aligned
+        if stepwise or not isinstance(matcher, GuidedMatcher) or choice.way is None:
             return ()
         forced = matcher.forced()
         if not forced:
