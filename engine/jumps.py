@@ -31,8 +31,8 @@ class Jumps:
         """The tokens that the choice's grammar forces after `token`, which its matcher has taken, for it to accept;
         none where there is a choice.
 
-        The choice's way out is the one after them. None either for requests for logprobs, since only a step for each
-        token gives these.
+        The choice's way out is the one after them. None either for requests for logprobs or grammar alignment, since
+        only a step for each token gives these.
         """
         matcher = choice.matcher
         stepwise = choice.params.logprobs or choice.params.grammar_aligned
