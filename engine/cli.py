@@ -73,6 +73,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     _add_chat(commands.add_parser("chat", help="talk with a model in the terminal"))
     _add_serve(commands.add_parser("serve", help="serve a model over OpenAI's REST API"))
+    _add_deploy(commands.add_parser("deploy", help="serve replicas of a model on Ray Serve"))
     _add_schema(commands.add_parser("schema", help="look at a JSON Schema: what is enforced, what it lets through"))
     _add_grammar(commands.add_parser("grammar", help="look at a grammar text, or write it in another syntax"))
     _add_convert(commands.add_parser("convert", help="quantise a model, and say what that costs"))
@@ -95,6 +96,7 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
     shape.add_argument("--schema", metavar="FILE", help="constrain every answer to this JSON Schema")
     shape.add_argument("--regex", metavar="PATTERN", help="constrain every answer to this pattern, as a whole")
     shape.add_argument("--choice", metavar="TEXT", action="append", help="one of the answers to choose from; repeat it")
+    shape.add_argument("--grammar", metavar="FILE", help="constrain every answer to this grammar (.gbnf, .ebnf, .lark)")
     parser.add_argument("--system", metavar="TEXT", help="system message")
     parser.add_argument("--temperature", type=float, metavar="T", help="0 is greedy (default: 1)")
     parser.add_argument("--max-tokens", type=int, metavar="N", help="longest answer in tokens")
@@ -134,6 +136,16 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     flag("--log-format", "(default: text)", choices=("text", "json"))
     flag("--otel", "send traces to OpenTelemetry's collector", action="store_true")
     parser.set_defaults(run=_later("cli_serve"))
+
+
+def _add_deploy(parser: argparse.ArgumentParser) -> None:
+    _add_serve(parser)
+    add = parser.add_argument
+    add("--replicas", type=positive, default=1, metavar="N", help="how many, or how few (default: %(default)s)")
+    add("--max-replicas", type=positive, metavar="N", help="how many when there is much to do (default: as few)")
+    add("--target-requests", type=positive, default=8, metavar="N", help="of each replica, to decide how many")
+    add("--cpus", type=float, default=1.0, metavar="N", help="of each replica, for Ray (default: %(default)s)")
+    parser.set_defaults(run=_later("cli_deploy"))
 
 
 def _add_schema(parser: argparse.ArgumentParser) -> None:

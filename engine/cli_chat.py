@@ -3,6 +3,7 @@
     /schema FILE   answers have this JSON Schema's shape from here on
     /regex P       answers match this pattern as a whole
     /choice A|B    answers are one of these texts
+    /grammar FILE  answers follow this grammar: .grammarbnf, .gbnf, .ebnf or .lark
     /schema off    free text again
     /reset         forget the conversation
     /help          these commands
@@ -24,10 +25,12 @@ from typing import Any
 
 from ..samplers import SamplingParams
 from .cli import complain, expected_errors
+from .cli_grammar import SYNTAXES, syntax_of
 from .cli_terminal import ProgressBars, open_template, read_text
 from .engine import Engine
 from .errors import EngineError
 
+NEEDS = {"/schema": "a file", "/regex": "a pattern", "/choice": "texts with | between them", "/grammar": "a file"}
 HELP = "\n".join((__doc__ or "").split("\n\n")[1].splitlines())
 
 
@@ -57,6 +60,13 @@ class Conversation:
         """Answers are one of these."""
         self.engine.compile("choice", choices)
         self.response_format = {"type": "choice", "choices": choices}
+
+    def follow(self, path: str) -> None:
+        """Use the grammar in a file, whose suffix names the syntax."""
+        syntax = syntax_of(path, remedy=f"end its name with {', '.join('.' + name for name in SYNTAXES)}")
+        text = read_text(path)
+        self.engine.compile("grammar", text, syntax=syntax)
+        self.response_format = {"type": "grammar", "grammar": text, "syntax": syntax}
 
     def ask(self, question: str) -> Iterator[str]:
         """The answer in pieces. The turn is remembered once the answer is complete, or cut short by its reader."""
@@ -93,6 +103,8 @@ def run(options: argparse.Namespace) -> int:
             conversation.match(options.regex)
         elif options.choice:
             conversation.choose(options.choice)
+        elif options.grammar:
+            conversation.follow(options.grammar)
         interactive = sys.stdin.isatty() and sys.stdout.isatty()
         if interactive:
             print(f"{engine.model}. /help lists the commands.")
@@ -125,7 +137,7 @@ def handle(conversation: Conversation, line: str) -> bool:
         conversation.said.clear()
     elif command == "/help":
         print(HELP)
-    elif command in ("/schema", "/regex", "/choice") and argument.strip() == "off":
+    elif command in NEEDS and argument.strip() == "off":
         conversation.response_format = None
     elif command == "/regex" and argument.strip():
         conversation.match(argument.strip())
@@ -133,9 +145,10 @@ def handle(conversation: Conversation, line: str) -> bool:
         conversation.choose([text.strip() for text in argument.split("|")])
     elif command == "/schema" and argument.strip():
         conversation.constrain(argument.strip())
-    elif command in ("/schema", "/regex", "/choice"):
-        needed = {"/schema": "a file", "/regex": "a pattern", "/choice": "texts with | between them"}[command]
-        raise EngineError(f"{command} needs {needed}", remedy="or `off` for free text")
+    elif command == "/grammar" and argument.strip():
+        conversation.follow(argument.strip())
+    elif command in NEEDS:
+        raise EngineError(f"{command} needs {NEEDS[command]}", remedy="or `off` for free text")
     else:
         raise EngineError(f"the command {command} is unknown", remedy="/help lists the commands")
     return True

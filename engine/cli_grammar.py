@@ -49,11 +49,14 @@ def _syntax(options: argparse.Namespace) -> Syntax:
     """The syntax that `--from` names, or the file's suffix."""
     if options.syntax is not None:
         return _known(options.syntax)
-    suffix = Path(options.file).suffix.removeprefix(".")
+    return syntax_of(options.file, remedy=f"--from {'|'.join(SYNTAXES)}")
+
+
+def syntax_of(path: str, *, remedy: str) -> Syntax:
+    """The syntax that a file's suffix names. Raises EngineError with the remedy where it is none."""
+    suffix = Path(path).suffix.removeprefix(".")
     if suffix not in SYNTAXES:
-        raise EngineError(
-            f"the syntax of {options.file} cannot be told from its name", remedy=f"--from {'|'.join(SYNTAXES)}"
-        )
+        raise EngineError(f"the syntax of {path} cannot be told from its name", remedy=remedy)
     return _known(suffix)
 
 

@@ -18,8 +18,9 @@ def advance_by(choice: Choice, token: int) -> None:
         raise GrammarFault(f"the grammar's matcher refused token {token}, which its forced text begins with")
 
 
-def advance(choice: Choice, token: int) -> int:
-    """Tell the choice's matcher; the token that was taken, `token` or one that leads home in time.
+def advance(choice: Choice, token: int) -> int | None:
+    """Tell the choice's matcher; the token that was taken, `token` or one that leads home in time. None: the text must
+    end here, since it may, and no text that goes on with `token` ends in time.
 
     Raises GrammarFault if the matcher does not take what its own mask allowed, or raises itself.
     """
@@ -33,10 +34,12 @@ def advance(choice: Choice, token: int) -> int:
         home = matcher.way_home(way, choice.left - 1)
         if home is None:
             matcher.rollback(1)
+            choice.forced_close = True
+            if not way.data:
+                return None
             token, home = way.step()
             if not matcher.accept(token):
                 raise GrammarFault(f"the grammar's matcher refused token {token} of its own way out")
-            choice.forced_close = True
         choice.way = home
     except GrammarFault:
         raise

@@ -248,7 +248,9 @@ class Loop:
             self._fail(choice.owner, taken)
             return
         try:
-            if drawn.logprob is not None:
+            if not taken.tokens:
+                self._finish(choice, "stop")
+            elif drawn.logprob is not None:
                 choice.held_logprobs.append(self._describe(taken.tokens[0], _logprob(choice, drawn, taken)))
             for i, token in enumerate(taken.tokens):
                 self.counters.forced_tokens += i > 0

@@ -35,6 +35,7 @@ MOST_PATIENCE = 0.05
 @dataclass(slots=True)
 class Taken:
     """`tokens`: the one that was drawn, or the one that leads home in its stead; after it those that are forced.
+    None at all: the text ends before the one that was drawn.
 
     `complete`: nothing but an end token may follow. `accepting`: the text may end there. `pointers`: where each token
     stands in the schema, for requests that ask to explain.
@@ -262,11 +263,14 @@ class Matching:
         assert choice.matcher is not None
         pointers = Pointers(choice)
         pointers.note()
-        tokens = [advance(choice, drawn)]
+        token = advance(choice, drawn)
+        if token is None:
+            return Taken([], complete=True, accepting=True)
+        tokens = [token]
         if self._ends_with(course):
             return Taken(tokens, complete=True, accepting=True, pointers=pointers.told)
         if self._jumps is not None and not course.masked:
-            for forced in self._jumps.take(choice, tokens[0]):
+            for forced in self._jumps.take(choice, token):
                 pointers.note()
                 advance_by(choice, forced)
                 tokens.append(forced)

@@ -29,6 +29,11 @@ def _choice(source: Any, options: Mapping[str, Any], compiler: Compiler, /) -> C
     return grammar
 
 
+def _grammar(source: Any, options: Mapping[str, Any], compiler: Compiler, /) -> CompiledGrammar:
+    grammar: CompiledGrammar = compiler.grammar(source, **options)
+    return grammar
+
+
 def _structural_tag(source: Any, options: Mapping[str, Any], compiler: Compiler, /) -> CompiledGrammar:
     grammar: CompiledGrammar = compiler.structural_tag(source, **options)
     return grammar
@@ -39,11 +44,12 @@ _KINDS: Mapping[str, GrammarFrontend] = {
     "json_object": _json_object,
     "regex": _regex,
     "choice": _choice,
+    "grammar": _grammar,
     "structural_tag": _structural_tag,
 }
 
 
 @hookimpl(trylast=True)
 def slipcast_grammar_frontend(kind: str) -> GrammarFrontend | None:
-    """json_schema, json_object, regex, choice and structural_tag."""
+    """json_schema, json_object, regex, choice, grammar and structural_tag."""
     return _KINDS.get(kind)

@@ -11,6 +11,7 @@ from slipcast.engine.api.errors import BodyError
 
 HELLO = [{"role": "user", "content": "hello"}]
 SCHEMA = {"type": "integer"}
+TAG = {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": SCHEMA}}
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,15 @@ SCHEMA = {"type": "integer"}
         ({"structured_outputs": {"choice": ["a"]}}, ("choice", ["a"], {})),
         ({"structured_outputs": {"json_object": True}}, ("json_object", None, {})),
         ({"guided_regex": "a+", "response_format": {"type": "text"}}, ("regex", "a+", {})),
+        ({"guided_grammar": 'root ::= "a"'}, ("grammar", 'root ::= "a"', {"syntax": "ebnf"})),
+        ({"guided_grammar": 'start: "a"'}, ("grammar", 'start: "a"', {"syntax": "lark"})),
+        ({"structured_outputs": {"grammar": 'start: "a"'}}, ("grammar", 'start: "a"', {"syntax": "lark"})),
+        (
+            {"response_format": {"type": "grammar", "grammar": 'x ::= "a"', "syntax": "gbnf", "start": "x"}},
+            ("grammar", 'x ::= "a"', {"syntax": "gbnf", "start": "x"}),
+        ),
+        ({"response_format": TAG}, ("structural_tag", TAG, {})),
+        ({"structured_outputs": {"structural_tag": TAG}}, ("structural_tag", TAG, {})),
     ],
 )
 def test_kinds(asked: dict[str, Any], compiled: tuple[str, Any, dict[str, Any]]) -> None:
@@ -56,7 +66,8 @@ def test_none(asked: dict[str, Any]) -> None:
         ({"guided_choice": []}, BodyError, "guided_choice"),
         ({"guided_choice": [1]}, BodyError, "guided_choice"),
         ({"guided_regex": 1}, BodyError, "guided_regex"),
-        ({"structured_outputs": {"grammar": "root ::= x"}}, BodyError, "grammar"),
+        ({"response_format": {"type": "grammar", "grammar": "a", "syntax": "abnf"}}, BodyError, "or 'lark'"),
+        ({"guided_grammar": "start: x", "guided_regex": "b"}, RequestError, "guided_regex and guided_grammar both"),
         ({"response_format": {"type": "choice", "choices": []}}, BodyError, "choices"),
         ({"response_format": {"type": "regex"}}, BodyError, "pattern"),
     ],

@@ -133,7 +133,7 @@ def test_help_lists_every_command(talk: Talk) -> None:
     _, out, _ = talk("/help")
     commands = ("/schema FILE", "/regex P", "/choice A|B", "/schema off", "/reset", "/help", "/quit")
     assert all(command in out for command in commands)
-    assert json.dumps(out).count("  /") == 7
+    assert json.dumps(out).count("  /") == 8
 
 
 def test_patterns_and_choices_constrain_until_they_are_switched_off(talk: Talk, service: FakeService) -> None:

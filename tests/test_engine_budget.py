@@ -123,3 +123,59 @@ def test_too_small_a_budget_is_refused_with_the_number(compiler):
             service.submit(GenerationRequest(ids("p" * 11), SamplingParams(), grammar), Inbox())
         inbox = run(service, GenerationRequest(ids("p" * 10), SamplingParams(), grammar))
         assert len(json.loads(inbox.text())) == 20
+
+
+GRAMMARS = [
+    ("gbnf", 'root ::= "the " [a-z]+ " and " ("king" | "thing")'),
+    ("lark", 'start: item+\nitem: "(" item* ")"'),
+    ("ebnf", 'root ::= "[" (num ("," num)*)? "]"\nnum ::= [0-9] [0-9]?'),
+]
+
+
+@pytest.mark.parametrize(("syntax", "text"), GRAMMARS)
+@pytest.mark.parametrize("speculation", ["off", "prompt-lookup"])
+def test_grammar_texts_are_complete_within_their_budget(compiler, syntax, text, speculation):
+    rng = random.Random(0)
+    with toy_service(constrained_parts(compiler), speculation=speculation, max_batch=8) as service:
+        grammar = service.compile("grammar", text, {"syntax": syntax})
+        shortest = max(1, grammar.matcher().distance())
+        jobs = []
+        for i in range(16):
+            params = SamplingParams(max_tokens=shortest + rng.choice([0, 1, 2, 9]), seed=i, temperature=float(i % 3))
+            jobs.append((GenerationRequest(ids("prompt"), params, grammar), Inbox()))
+        for request, inbox in jobs:
+            service.submit(request, inbox)
+        for request, inbox in jobs:
+            assert inbox.wait().finished().reason == "stop" and grammar.accepts(inbox.text())
+            assert len(inbox.tokens()) <= request.params.max_tokens
+
+
+def test_free_text_then_a_schema_by_structural_tags(compiler):
+    spec = {
+        "type": "structural_tag",
+        "format": {
+            "type": "sequence",
+            "elements": [
+                {"type": "const_string", "value": "so: "},
+                {"type": "json_schema", "json_schema": {"type": "array", "items": {"type": "null"}, "minItems": 1}},
+            ],
+        },
+    }
+    with toy_service(constrained_parts(compiler)) as service:
+        grammar = service.compile("structural_tag", spec)
+        for extra in range(4):
+            params = SamplingParams(max_tokens=grammar.matcher().distance() + extra, seed=extra)
+            inbox = run(service, GenerationRequest(ids("p"), params, grammar))
+            assert inbox.text().startswith("so: ") and set(json.loads(inbox.text()[4:])) == {None}
+
+
+def test_a_text_that_could_go_on_but_not_end_again_ends_in_time(compiler):
+    with toy_service(constrained_parts(compiler)) as service:
+        bias = {EOS: -100.0}
+        for limit, text, closed in ((2, "ab", False), (3, "ab", True), (4, "abab", False), (5, "abab", True)):
+            params = SamplingParams(max_tokens=limit, logit_bias=bias, logprobs=True)
+            r = GenerationRequest(ids("p"), params, compiler.regex("(ab)+"), explain=True)
+            inbox = run(service, r)
+            assert (inbox.text(), inbox.finished().reason) == (text, "stop")
+            assert inbox.finished().forced_close or not closed
+            assert inbox.finished().usage.completion_tokens == len(inbox.tokens()) == len(text)

@@ -31,6 +31,7 @@ class CompletionRequest(SamplingFields):
     guided_json: dict[str, Any] | bool | str | None = None
     guided_regex: str | None = None
     guided_choice: list[str] | None = Field(default=None, min_length=1)
+    guided_grammar: str | None = None
     structured_outputs: StructuredOutputs | None = None
 
     @model_validator(mode="before")

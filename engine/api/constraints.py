@@ -1,7 +1,8 @@
 """How a request says what its answer may be: `response_format`, and the fields that other engines have for it.
 
-Beside OpenAI's kinds `response_format` may be `{"type": "regex", "pattern": ...}` or `{"type": "choice", "choices":
-[...]}`. The fields `guided_json`, `guided_regex`, `guided_choice` and `structured_outputs` mean what they mean to vLLM.
+Beside OpenAI's kinds `response_format` may be `{"type": "regex", "pattern": ...}`, `{"type": "choice", "choices":
+[...]}`, `{"type": "grammar", "grammar": ...}` or a structural tag. The fields `guided_json`, `guided_regex`,
+`guided_choice`, `guided_grammar` and `structured_outputs` mean what they mean to vLLM.
 A request may say it in one way only.
 """
 
@@ -10,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from ..errors import RequestError
 from .wire import WireConstraint
 
+Syntax = Literal["grammarbnf", "gbnf", "ebnf", "lark"]
 GRAMMAR_OPTIONS = ("order", "whitespace", "spelling")
 
 Source = tuple[str, Any, Mapping[str, Any]]
@@ -71,18 +73,47 @@ class ChoiceFormat(WireConstraint):
     choices: list[str] = Field(min_length=1)
 
 
+class GrammarFormat(WireConstraint):
+    """`response_format`: a text of a context-free grammar. Without `syntax` it is told from the text: `::=` is EBNF's
+    sign, which covers GBNF's, and what has none is Lark's.
+    """
+
+    type: Literal["grammar"]
+    grammar: str
+    syntax: Syntax | None = None
+    start: str | None = None
+
+
+class StructuralTagFormat(WireConstraint):
+    """`response_format`: free text with constrained segments. Its own fields are read by the grammar compiler."""
+
+    model_config = ConfigDict(extra="allow")
+    type: Literal["structural_tag"]
+
+
 ResponseFormat = Annotated[
-    TextFormat | JsonObjectFormat | JsonSchemaResponseFormat | RegexFormat | ChoiceFormat, Field(discriminator="type")
+    TextFormat
+    | JsonObjectFormat
+    | JsonSchemaResponseFormat
+    | RegexFormat
+    | ChoiceFormat
+    | GrammarFormat
+    | StructuralTagFormat,
+    Field(discriminator="type"),
 ]
 
 
 class StructuredOutputs(WireConstraint):
-    """vLLM's `structured_outputs`: one of its fields. `json` is a schema, or the JSON text of one."""
+    """vLLM's `structured_outputs`: one of its fields. `json` is a schema, or the JSON text of one; so for
+    `structural_tag`. `grammar` is EBNF, or Lark's.
+    """
 
     json_: dict[str, Any] | bool | str | None = Field(default=None, alias="json")
     regex: str | None = None
     choice: list[str] | None = Field(default=None, min_length=1)
     json_object: bool | None = None
+    grammar: str | None = None
+    structural_tag: dict[str, Any] | str | None = None
 
 
 class Guided(Protocol):
@@ -101,6 +132,9 @@ class Guided(Protocol):
     def guided_choice(self) -> list[str] | None: ...
 
     @property
+    def guided_grammar(self) -> str | None: ...
+
+    @property
     def structured_outputs(self) -> StructuredOutputs | None: ...
 
 
@@ -116,7 +150,16 @@ def grammar_source(wanted: ResponseFormat | None) -> Source | None:
         return "regex", wanted.pattern, {}
     if isinstance(wanted, ChoiceFormat):
         return "choice", tuple(wanted.choices), {}
+    if isinstance(wanted, GrammarFormat):
+        start = {} if wanted.start is None else {"start": wanted.start}
+        return "grammar", wanted.grammar, {"syntax": wanted.syntax or _syntax(wanted.grammar), **start}
+    if isinstance(wanted, StructuralTagFormat):
+        return "structural_tag", wanted.model_dump(), {}
     return None
+
+
+def _syntax(grammar: str) -> Syntax:
+    return "ebnf" if "::=" in grammar else "lark"
 
 
 def one_source(request: Guided) -> Source | None:
@@ -130,6 +173,7 @@ def one_source(request: Guided) -> Source | None:
         ("guided_json", "json_schema", request.guided_json),
         ("guided_regex", "regex", request.guided_regex),
         ("guided_choice", "choice", request.guided_choice),
+        ("guided_grammar", "grammar", request.guided_grammar),
     ]
     outputs = request.structured_outputs
     if outputs is not None:
@@ -138,10 +182,13 @@ def one_source(request: Guided) -> Source | None:
             ("structured_outputs.regex", "regex", outputs.regex),
             ("structured_outputs.choice", "choice", outputs.choice),
             ("structured_outputs.json_object", "json_object", outputs.json_object or None),
+            ("structured_outputs.grammar", "grammar", outputs.grammar),
+            ("structured_outputs.structural_tag", "structural_tag", outputs.structural_tag),
         ]
     for name, kind, source in named:
         if source is not None:
-            found.append((name, (kind, None if kind == "json_object" else source, {})))
+            options = {"syntax": _syntax(source)} if kind == "grammar" else {}
+            found.append((name, (kind, None if kind == "json_object" else source, options)))
     if len(found) > 1:
         first, second = found[0][0], found[1][0]
         raise RequestError(f"{first} and {second} both say what the answer may be", param=second, remedy="give one")

@@ -25,7 +25,6 @@ FOREIGN_CONSTRAINTS = (
     "function_call",
     "functions",
     "grammar",
-    "guided_grammar",
     "json_schema",
     "regex",
     "structural_tag",
@@ -74,6 +73,7 @@ class ChatCompletionRequest(SamplingFields):
     guided_json: dict[str, Any] | bool | str | None = None
     guided_regex: str | None = None
     guided_choice: list[str] | None = Field(default=None, min_length=1)
+    guided_grammar: str | None = None
     structured_outputs: StructuredOutputs | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     reasoning: ReasoningOptions | bool | None = None
@@ -122,6 +122,7 @@ class ChatCompletionParams(SamplingKeywords, total=False):
     guided_json: Any
     guided_regex: str | None
     guided_choice: list[str] | None
+    guided_grammar: str | None
     structured_outputs: Any
     chat_template_kwargs: dict[str, Any] | None
     reasoning: Any

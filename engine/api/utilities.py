@@ -66,6 +66,7 @@ class GrammarCheckRequest(WireConstraint):
     guided_json: dict[str, Any] | bool | str | None = None
     guided_regex: str | None = None
     guided_choice: list[str] | None = Field(default=None, min_length=1)
+    guided_grammar: str | None = None
     structured_outputs: StructuredOutputs | None = None
 
     @model_validator(mode="after")
