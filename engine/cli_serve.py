@@ -71,8 +71,8 @@ def run(options: argparse.Namespace) -> int:
     flags = {key: value for key, value in vars(options).items() if key in ServerSettings.model_fields}
     file = getattr(options, "config", None)
     settings = read_settings(flags, os.environ, None if file is None else Path(file))
-    _log(settings)
-    access = AccessRules(keys=_keys(settings), timeout=settings.request_timeout)
+    configure_logs(settings)
+    access = AccessRules(keys=given_keys(settings), timeout=settings.request_timeout)
     if (settings.tls_key is None) != (settings.tls_certificate is None):
         raise ConfigError("tls_certificate and tls_key go together", key="tls_key", remedy="give both or neither")
     with listen(settings.host, settings.port) as listener:
@@ -159,13 +159,14 @@ def traced(app: ASGIApp) -> ASGIApp:
     return asgi
 
 
-def _keys(settings: ServerSettings) -> tuple[str, ...]:
+def given_keys(settings: ServerSettings) -> tuple[str, ...]:
+    """The API keys of the settings and of their file."""
     if settings.api_key_file is None:
         return settings.api_key
     return settings.api_key + read_keys(read_text(settings.api_key_file).splitlines())
 
 
-def _log(settings: ServerSettings) -> None:
+def configure_logs(settings: ServerSettings) -> None:
     """Log to stderr. What is answered is told a line a request, at info in JSON and at debug as text."""
     handler = logging.StreamHandler(sys.stderr)
     if settings.log_format == "json":

@@ -13,7 +13,7 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
@@ -47,14 +47,23 @@ class AccessRules:
     timeout: float | None = None
 
 
+def allowed(rules: AccessRules, path: str, headers: Mapping[str, str]) -> bool:
+    """Whether a request carries a key that opens this path."""
+    if not rules.keys or path in rules.open_paths:
+        return True
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    # Digests have one length, and all are compared, so that time does not tell which key was near.
+    digest = _digest(key.strip())
+    matches = [hmac.compare_digest(digest, _digest(known)) for known in rules.keys]
+    return scheme.lower() == "bearer" and any(matches)
+
+
 class Access:
     """The middleware. Every answer carries `X-Request-Id`: the client's own if it can be logged, else a new one."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app = app
         self._rules = rules
-        # Digests have one length, so that comparing them takes one time whatever the client sent.
-        self._digests = tuple(_digest(key) for key in rules.keys)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -67,7 +76,7 @@ class Access:
         reply = _Reply(send, request_id)
         begun = time.perf_counter()
         try:
-            if self._allowed(scope["path"], headers):
+            if allowed(self._rules, scope["path"], headers):
                 await self._answer(scope, receive, reply)
             else:
                 error = AccessError("the API key is missing or wrong", remedy="send Authorization: Bearer KEY")
@@ -89,15 +98,6 @@ class Access:
                 },
             )
             current_request.reset(token)
-
-    def _allowed(self, path: str, headers: Headers) -> bool:
-        if not self._digests or path in self._rules.open_paths:
-            return True
-        scheme, _, key = headers.get("authorization", "").partition(" ")
-        digest = _digest(key.strip())
-        # All are compared, so that time does not tell which was near.
-        matches = [hmac.compare_digest(digest, known) for known in self._digests]
-        return scheme.lower() == "bearer" and any(matches)
 
     async def _answer(self, scope: Scope, receive: Receive, reply: _Reply) -> None:
         if self._rules.timeout is None:
@@ -171,4 +171,4 @@ def read_keys(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(key for line in lines if (key := line.strip()) and not key.startswith("#"))
 
 
-__all__ = ["Access", "AccessRules", "JsonLines", "current_request", "read_keys"]
+__all__ = ["Access", "AccessRules", "JsonLines", "allowed", "current_request", "read_keys"]

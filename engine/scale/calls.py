@@ -1,0 +1,32 @@
+"""A request on its way from the front to a replica, and the first thing that comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .keys import WarmKeys
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An HTTP request, its body whole. `keys` tell the router what it will find warm."""
+
+    method: str
+    path: str
+    query: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+    keys: WarmKeys
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The status and headers of an answer; its body follows in pieces."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+
+    @property
+    def streams(self) -> bool:
+        """Whether the body is a stream of events, and not one thing."""
+        return any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in self.headers)

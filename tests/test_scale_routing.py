@@ -1,0 +1,86 @@
+"""Where requests go: keys of what is warm, replicas by rank, metrics of several processes as one. Without a cluster."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+from slipcast.engine.scale.keys import PIECE, WarmKeys, seeded, warm_keys
+from slipcast.engine.scale.merging import merge
+from slipcast.engine.scale.warmth import Warmth
+
+LONG = "You are a helpful assistant. " * 60
+
+
+def body(*texts: str, **more: object) -> dict[str, object]:
+    return {"messages": [{"role": "user", "content": text} for text in texts], **more}
+
+
+def test_prompts_that_begin_alike_share_keys() -> None:
+    one, two = warm_keys(body(LONG, "a")), warm_keys(body(LONG, "b"))
+    assert one.prefixes == two.prefixes
+    assert len(one.prefixes) == len(LONG) // PIECE
+    assert one.prefixes[0] != warm_keys(body("x" + LONG)).prefixes[0]
+    assert warm_keys(body(LONG, model="other")).prefixes[0] != one.prefixes[0]
+
+
+def test_requests_of_one_shape_share_the_grammars_key() -> None:
+    shape = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+    grammar = warm_keys(body("a", response_format=shape)).grammar
+    assert grammar == warm_keys(body("b", response_format=shape)).grammar != ""
+    assert warm_keys(body("a")).grammar == ""
+    assert warm_keys(body("a", guided_regex="a+")).grammar != warm_keys(body("a", guided_regex="b+")).grammar
+
+
+@pytest.mark.parametrize("odd", [None, 3, [], "x", {"messages": None}, {"messages": [3, None]}, {"prompt": [1, 2]}])
+def test_odd_bodies_have_keys_too(odd: object) -> None:
+    assert isinstance(warm_keys(odd), WarmKeys)
+
+
+def test_the_longest_beginning_weighs_most_and_overload_least() -> None:
+    warmth: Warmth[str] = Warmth()
+    warmth.learn(WarmKeys(("p1",), "g"), "a")
+    warmth.learn(WarmKeys(("p1", "p2")), "b")
+    warmth.learn(WarmKeys(("p1",)), "a")
+    idle = {"a": 0, "b": 0, "c": 0}
+    assert warmth.ranked(WarmKeys(("p1", "p2")), idle) == [["b"], ["a"], ["c"]]
+    assert warmth.ranked(WarmKeys(("p1", "p9")), idle)[0] == ["a"]
+    assert warmth.ranked(WarmKeys(("p7",), "g"), idle)[0] == ["a"]
+    assert warmth.ranked(WarmKeys(("p1", "p2")), {"a": 0, "b": 50, "c": 1})[0] == ["a"]
+    assert warmth.ranked(WarmKeys(), {"a": 2, "b": 0, "c": 0}) == [["b", "c"], ["a"]]
+    warmth.forget("b")
+    assert warmth.ranked(WarmKeys(("p1", "p2")), idle)[0] == ["a"]
+
+
+@given(
+    st.lists(st.tuples(st.lists(st.sampled_from("pqrs"), max_size=3), st.sampled_from("abc")), max_size=20),
+    st.dictionaries(st.sampled_from("abc"), st.integers(0, 100)),
+)
+def test_every_replica_has_one_rank(learned: list[tuple[list[str], str]], queues: dict[str, int]) -> None:
+    warmth: Warmth[str] = Warmth(most=3)
+    for prefixes, replica in learned:
+        warmth.learn(WarmKeys(tuple(prefixes)), replica)
+    ranked = warmth.ranked(WarmKeys(("p", "q")), queues)
+    assert sorted(replica for rank in ranked for replica in rank) == sorted(queues)
+
+
+def test_a_request_without_a_seed_is_given_one_and_stays_as_it_was() -> None:
+    text = b'{"messages": [], "x": 0.1}  '
+    with_seed = seeded("/v1/chat/completions", text, json.loads(text))
+    assert with_seed.startswith(b'{"messages": [], "x": 0.1,"seed":')
+    assert isinstance(json.loads(with_seed)["seed"], int)
+    assert isinstance(json.loads(seeded("/v1/completions", b"{}", {}))["seed"], int)
+    for path, kept in (("/v1/models", b"{}"), ("/v1/completions", b'{"seed": 1}'), ("/v1/completions", b"[]")):
+        assert seeded(path, kept, json.loads(kept)) == kept
+
+
+def test_metrics_of_replicas_are_one_text() -> None:
+    text = "# HELP a_total A\n# TYPE a_total counter\na_total{model=\"m\"} 2.0\n# HELP b B\n# TYPE b gauge\nb 1.0\n"
+    merged = merge({"r1": text, "r2": text}).decode()
+    families = {family.name: family for family in text_string_to_metric_families(merged)}
+    assert [(sample.labels["replica"], sample.value) for sample in families["a"].samples] == [("r1", 2.0), ("r2", 2.0)]
+    assert families["b"].samples[1].labels == {"replica": "r2"}
+    assert merged.count("# HELP a_total") == 1
