@@ -22,7 +22,7 @@ PYTEST ?=
 SHORTER := $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SECONDS),--seconds $(SECONDS))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint suite bench-masks bench-engine bench-constrained bench-grammars families clean
+.PHONY: help demo test lint suite bench-masks bench-engine bench-constrained bench-samplers bench-grammars families soak-constrained clean
 
 help:
 	@echo "make demo          ask the default model for JSON of a nested schema"
@@ -34,6 +34,8 @@ help:
 	@echo "make bench-engine  prefill and decode speed beside llama.cpp"
 	@echo "make bench-constrained  what constraints cost and save"
 	@echo "make families      model families against PyTorch and transformers, which it installs"
+	@echo "make soak-constrained  a thousand constrained answers, then chaos"
+	@echo "make bench-samplers     the sampling chain, beside transformers where it is installed"
 	@echo "make clean         remove the environment and what the verbs built"
 
 demo: $(INSTALLED)
@@ -65,6 +67,9 @@ bench-engine: $(DEVELOP) $(INSTALLED)
 bench-constrained: $(DEVELOP) $(INSTALLED)
 	@$(BIN)/python benchmarks/constrained.py $(SHORTER)
 
+bench-samplers: $(DEVELOP) $(INSTALLED)
+	@$(BIN)/python benchmarks/samplers.py $(if $(SAMPLE),--sample $(SAMPLE))
+
 $(RUNTIME):
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer on PATH; install one, or say make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -88,6 +93,9 @@ $(INSTALLED): $(SOURCES) $(FOLDERS) pyproject.toml | $(RUNTIME)
 	@rm -rf $(LEFTOVERS)
 	@$(PIP) install --no-index --no-deps --no-build-isolation --force-reinstall .
 	@touch $@
+
+soak-constrained: $(DEVELOP) $(INSTALLED)
+	@$(BIN)/python benchmarks/soak_constrained.py $(SHORTER)
 
 clean:
 	rm -rf $(VENV) build slipcast.egg-info .mypy_cache .ruff_cache .pytest_cache

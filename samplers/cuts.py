@@ -7,6 +7,8 @@ before them left, so that each is defined on the renormalised distribution of th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,8 @@ Floats = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
 _NO = np.float32(-np.inf)
+_SIZES = (128, 2048, 16384)
+"""How many of the lowest keys are looked at before all of them are sorted."""
 
 
 def top_k(x: Floats, k: int) -> Indices:
@@ -36,11 +40,25 @@ def top_p(x: Floats, p: float, total: float | None = None) -> Indices:
     answer.
     """
     weights = np.exp(x - x.max())
-    need = float(weights.sum(dtype=np.float64)) if total is None else total
-    order = np.argsort(-x, kind="stable")
-    reached = np.cumsum(weights[order], dtype=np.float64)
-    count = int(np.searchsorted(reached, min(need * p, float(reached[-1])), side="left")) + 1
-    return np.sort(order[:count])
+    return _smallest(-x, weights, p * (float(weights.sum(dtype=np.float64)) if total is None else total))
+
+
+def _smallest(keys: NDArray[Any], weights: NDArray[Any], need: float) -> Indices:
+    """The fewest indices, of the lowest keys and of equal ones the lower, whose weights together reach `need`."""
+    for size in _SIZES:
+        if size >= len(keys):
+            break
+        found = np.flatnonzero(keys <= np.partition(keys, size)[size])
+        if float(weights[found].sum(dtype=np.float64)) >= need:
+            break
+    else:
+        size = len(keys)
+    if size >= len(keys):
+        found = np.arange(len(keys))
+    found = found[np.argsort(keys[found], kind="stable")]
+    reached = np.cumsum(weights[found], dtype=np.float64)
+    count = int(np.searchsorted(reached, min(need, float(reached[-1])), side="left")) + 1
+    return np.sort(found[:count])
 
 
 def min_p(x: Floats, p: float) -> Indices:
@@ -63,10 +81,7 @@ def typical(x: Floats, p: float) -> Indices:
     logs = log_softmax(x)
     weights = np.exp(logs)
     entropy = -float(np.sum(weights * np.where(weights > 0, logs, 0)))
-    order = np.argsort(np.abs(-logs - entropy), kind="stable")
-    reached = np.cumsum(weights[order])
-    count = int(np.searchsorted(reached, min(p * reached[-1], reached[-1]), side="left")) + 1
-    return np.sort(order[:count])
+    return _smallest(np.abs(-logs - entropy), weights, p * float(weights.sum()))
 
 
 def exclude_top(x: Floats, threshold: float) -> Indices:
