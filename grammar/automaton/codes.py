@@ -66,6 +66,8 @@ LOOPS_SET: Final = 1 << 126
 LOOPS_COUNTED: Final = 1 << 125
 HIGH_BYTES: Final = 95
 NEVER_LOOPS: Final = 104
+CONTROLS: Final = (1 << 104) - (1 << 96)
+"""The classes of control characters, which may be loops of grammars."""
 STRING_LOOPS: Final = (1 << 96) - 1 & ~(1 << 2) & ~(1 << 60) | 1 << 100
 """Every character that stands for itself in a JSON string: all but controls, the quote and the backslash."""
 

@@ -58,7 +58,7 @@ def _signed(word: int) -> int:
 
 def walk_kernel() -> Any:
     """The kernel as a TIR function; parsing takes a second, so it is done only when nothing is cached."""
-    loops_counted = codes.LOOPS_COUNTED >> 64
+    loops_counted, controls = codes.LOOPS_COUNTED >> 64, codes.CONTROLS >> 64
     total_low, total_high = T.int64(_signed(codes.STRING_LOOPS & (1 << 64) - 1)), T.int64(codes.STRING_LOOPS >> 64)
 
     @T.prim_func(s_tir=True)
@@ -457,7 +457,8 @@ def walk_kernel() -> Any:
                                                 lazy = 1
                                     if skip != 0:
                                         # Every byte below leads back here: all tokens below are allowed.
-                                        if (mode & walkcodes.PLAIN_BASE) == 0 or (packed & T.int64(PLAIN)) == 0:
+                                        if (mode & walkcodes.PLAIN_BASE) == 0 or (packed & T.int64(PLAIN)) == 0 or (
+                                            summary[node, 1] & T.int64(controls)) != 0:  # not all below is plain
                                             inner: T.int32 = first[node + 1]; last: T.int32 = first[after]
                                             origin: T.int32 = n + need[target] - characters[node]
                                             while inner < last:
