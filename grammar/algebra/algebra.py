@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..errors import UnsatisfiableError
+from ..errors import BudgetError, UnsatisfiableError
 from ..regular import NumberSpec
 from ..schema.expr import AnyOf, Const, Schema
 from ..schema.values import Canonical
+from . import writable
 from .atoms import Atoms
 from .clauses import ArrayClause, ObjectClause
 from .containers import Containers
@@ -21,15 +22,17 @@ from .scalars import Numbers, Scalars, Strings
 class Algebra:
     """Everything that can be asked about the goals of one schema. Answers are kept; not safe for threads by itself.
 
-    `spells` says whether numbers of a set can be written; where it is not given, all can.
+    `spells` says whether numbers of a set can be written; where it is not given, all can, and values may be of any
+    length (see `writable`).
     """
 
     def __init__(self, schema: Schema, spells: Callable[[NumberSpec], bool] | None = None) -> None:
+        self._limited = spells is not None
         self.goals = Goals(schema)
         self._scalars = Scalars(self.goals, spells or (lambda spec: True))
         self._atoms = Atoms(self.goals, self._scalars)
         self._containers = Containers(self.goals, Kinds(self.goals, self._scalars), self._atoms)
-        self._emptiness = Emptiness(self.goals, self._scalars, self._containers, self._atoms)
+        self._emptiness = Emptiness(self.goals, self._scalars, self._containers, self._atoms, limited=self._limited)
 
     @property
     def root(self) -> Goal:
@@ -38,7 +41,7 @@ class Algebra:
 
     def strings(self, goal: Goal) -> Strings:
         """Languages whose union is what the goal allows among strings."""
-        return self._scalars.strings(goal)
+        return writable.strings(self._scalars.strings(goal))
 
     def numbers(self, goal: Goal) -> Numbers:
         """Specifications whose union is what the goal allows among numbers."""
@@ -50,11 +53,11 @@ class Algebra:
 
     def objects(self, goal: Goal) -> tuple[ObjectClause, ...]:
         """Clauses whose union is what the goal allows among objects."""
-        return self._containers.objects(goal)
+        return writable.objects(self._containers.objects(goal))
 
     def arrays(self, goal: Goal) -> tuple[ArrayClause, ...]:
         """Clauses whose union is what the goal allows among arrays."""
-        return self._containers.arrays(goal)
+        return writable.arrays(self._containers.arrays(goal))
 
     def nonempty(self, goal: Goal) -> bool:
         """Whether some JSON value satisfies the goal."""
@@ -73,9 +76,18 @@ class Algebra:
         return self._atoms.any_const_node(values)
 
     def require_satisfiable(self) -> None:
-        """Raises UnsatisfiableError with the two pointers that clash if no value satisfies the schema."""
+        """Raises UnsatisfiableError with the two pointers that clash if no value satisfies the schema, BudgetError if
+        those that do are all too long.
+        """
         self.goals.effort.renew()
-        if not self.nonempty(self.root):
-            self.goals.effort.renew()
-            message, clash = explain(self)
-            raise UnsatisfiableError(message, clash=clash, pointer=clash[0] if clash else "")
+        if self.nonempty(self.root):
+            return
+        self.goals.effort.renew()
+        message, clash = explain(self)
+        if self._limited and (unlimited := Algebra(self.goals.schema)).nonempty(unlimited.root):
+            raise BudgetError(
+                f"every valid text is longer than {writable.MAX_TEXT} bytes, or has a number with too many digits",
+                pointer=clash[-1] if clash else "",
+                remedy="lower minLength, minItems, minContains or minProperties, or raise max_digits",
+            )
+        raise UnsatisfiableError(message, clash=clash, pointer=clash[0] if clash else "")

@@ -11,6 +11,7 @@ from itertools import islice, product
 from ..regular import number_values
 from ..schema.expr import AnyOf, Const
 from ..schema.values import FALSE, NULL, TRUE, Canonical
+from . import writable
 from .alphabet import alphabet
 from .arrays import ArrayView
 from .atoms import Atoms
@@ -28,11 +29,14 @@ _LITERALS = {"null": NULL, "true": TRUE, "false": FALSE}
 class Emptiness:
     """Satisfiability of the goals of one schema."""
 
-    def __init__(self, goals: Goals, scalars: Scalars, containers: Containers, atoms: Atoms) -> None:
+    def __init__(
+        self, goals: Goals, scalars: Scalars, containers: Containers, atoms: Atoms, *, limited: bool
+    ) -> None:
         self.goals = goals
         self._scalars = scalars
         self._containers = containers
         self._atoms = atoms
+        self._limited = limited
         self._nonempty: Fixpoint[Goal, bool] = Fixpoint(goals.depth, False, True)
         self._listing: set[Goal] = set()
 
@@ -87,11 +91,15 @@ class Emptiness:
     def _compute(self, goal: Goal) -> bool:
         return bool(
             self._scalars.literals(goal)
-            or self._scalars.strings(goal)
+            or self._some_string(goal)
             or self._scalars.numbers(goal)
             or any(self._array(clause) for clause in self._containers.arrays(goal))
             or self._some_object(goal)
         )
+
+    def _some_string(self, goal: Goal) -> bool:
+        found = self._scalars.strings(goal)
+        return bool(writable.strings(found) if self._limited else found)
 
     def _some_object(self, goal: Goal) -> bool:
         if "object" not in goal.types:
@@ -101,9 +109,13 @@ class Emptiness:
 
     def _array(self, clause: ArrayClause) -> bool:
         # A fresh view each time: answers found within a cycle must not outlive it.
+        if self._limited and not writable.arrays((clause,)):
+            return False
         return ArrayView(clause, self).satisfiable()
 
     def _object(self, clause: ObjectClause) -> bool:
+        if self._limited and not writable.objects((clause,)):
+            return False
         required = {name for some in clause.some if (name := some.name) is not None}
         if len(required) == len(clause.some) and clause.low <= len(required) and clause.high is None:
             return all(self.nonempty(self._property(clause, name)) for name in required)

@@ -202,7 +202,9 @@ class ObjectView:
         waiting = [j for j in range(len(self._demands)) if not progress.done >> j & 1]
         instances: list[tuple[int, tuple[Literal, ...]]] = [(symbol, ()) for symbol in bits(pending)]
         extra = self._cover(waiting, instances, self._available(progress) & ~pending) if waiting else 0
-        return max(len(bits(pending)) + extra, self.low - progress.size)
+        if extra >= NEVER_ENDS:
+            return NEVER_ENDS
+        return max(len(bits(pending)) + extra, min(self.low - progress.size, NEVER_ENDS - 1))
 
     def _compute_live(self, progress: Progress) -> bool:
         need = self.fewest(progress)

@@ -17,6 +17,7 @@ from .patterns import whole_pattern
 _DAY = 24 * 60
 _ZONE = r"(?:[Zz]|[+\-](?:[01]\d|2[0-3]):[0-5]\d)"
 _MINUTES = r"(?:[01]\d|2[0-3]):[0-5]\d:"
+_CHARACTERS = CharSet.chars("0123456789:.+-Zz")
 _FRACTION = r"(?:\.\d+)?"
 
 
@@ -56,6 +57,10 @@ class TimeDfa(LazyDfa[_State]):
             return [(_ZERO, self._tail(minute))]
         dfa = self._rest(minute)
         return [(chars, _State("rest", "", minute, target)) for chars, target in dfa.step(rest)]
+
+    @property
+    def alphabet(self) -> CharSet:
+        return _CHARACTERS
 
     def _begins_minute(self, text: str) -> bool:
         state = self._minutes.start
@@ -110,6 +115,10 @@ class ThenDfa(LazyDfa[tuple[bool, int]]):
         start = None if first.start is None or second.start is None else (False, first.start)
         super().__init__(("then", first, second), f"{first.name}, then {second.name}", start)
         self.first, self.second = first, second
+
+    @property
+    def alphabet(self) -> CharSet:
+        return self.first.alphabet | self.second.alphabet
 
     def _moves(self, state: tuple[bool, int]) -> Iterable[tuple[CharSet, tuple[bool, int]]]:
         in_second, number = state

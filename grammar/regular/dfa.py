@@ -103,6 +103,11 @@ class Dfa(ABC):
         return False
 
     @property
+    def alphabet(self) -> CharSet:
+        """Characters of which all words are made, and perhaps others."""
+        return ALL
+
+    @property
     def countable(self) -> bool:
         """Whether each state accepts words of every length from `shortest` up. It may miss, and then says False."""
         return False
@@ -368,6 +373,10 @@ class StarDfa(Dfa):
 
     def universal(self, state: int) -> bool:
         return self.chars is ALL
+
+    @property
+    def alphabet(self) -> CharSet:
+        return self.chars
 
     @property
     def countable(self) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from .charset import ALL
-from .dfa import EMPTY_DFA, Dfa, star
+from .dfa import EMPTY_DFA, INFINITE, Dfa, star
 from .products import all_of, any_of, counted, none_of
 from .words import finite_words, words_dfa
 
@@ -62,11 +62,13 @@ class Language:
 
     def unbounded(self) -> Language:
         """The same language without bounds: they become part of the automaton's state."""
-        language = _normal(self)
+        language = self.normal()
         return Language(counted(language.dfa, language.low, language.high))
 
     def cardinality(self, limit: int) -> int:
         """The number of words, or `limit` if there are more."""
+        if self._lengths() >= limit:
+            return limit
         return _cardinality(self.unbounded().dfa, limit)
 
     @property
@@ -79,8 +81,20 @@ class Language:
         listed = finite_words(self.dfa)
         if listed is not None and self.low == 0 and self.high is None:
             return listed if len(listed) <= limit else None
+        if self._lengths() > limit:
+            return None
         dfa = self.unbounded().dfa
         return None if _cardinality(dfa, limit + 1) > limit else tuple(sorted(_enumerate(dfa)))
+
+    def _lengths(self) -> int:
+        """How many lengths words have, at least: what is seen without building bounds into states."""
+        language = self.normal()
+        start = language.dfa.start
+        if start is None or not language.dfa.countable:
+            return 0
+        if language.high is None:
+            return INFINITE
+        return max(0, language.high - max(language.low, language.dfa.shortest(start)) + 1)
 
     def shortest_word(self) -> str:
         """A word of least length, of plain characters where there is a choice. Raises ValueError if there is none."""
@@ -170,7 +184,7 @@ def _normal(language: Language) -> Language:
         low = 0
     if high is not None and dfa.longest(dfa.start) <= high:
         high = None
-    if low > 0 and (low > dfa.longest(dfa.start)):
+    if low > 0 and dfa.longest(dfa.start) < min(low, INFINITE):
         return EMPTY
     if low > 0 and not dfa.countable:
         dfa, low = counted(dfa, low, None), 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from .charset import ALL, CharSet, partition
+from .charset import ALL, EMPTY_SET, CharSet, partition
 from .dfa import INFINITE, LazyDfa, Step, lazy
 from .positions import Positions, bits_of, distances, integer_of
 
@@ -27,6 +27,13 @@ class PositionDfa(LazyDfa[int]):
 
     def universal(self, state: int) -> bool:
         return bool(self._states[state] & self._universal)
+
+    @lazy
+    def alphabet(self) -> CharSet:
+        found = EMPTY_SET
+        for chars in dict.fromkeys(self._positions.sets):
+            found = found | chars
+        return found
 
     @lazy
     def _blocks(self) -> list[tuple[CharSet, int]]:

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 from .charset import ALL, EMPTY_SET, CharSet
 from .dfa import EMPTY_DFA, INFINITE, Dfa, LazyDfa, StarDfa, interned, star
+from .position_dfa import PositionDfa
 
 _GONE = -1
-_LEAST_SEARCHED = 5_000
+_LEAST_SEARCHED = 10_000
+_SOON = 500
 
 
 class AllOfDfa(LazyDfa[tuple[int, ...]]):
@@ -37,6 +39,10 @@ class AllOfDfa(LazyDfa[tuple[int, ...]]):
 
     def _at_least(self, state: tuple[int, ...]) -> int:
         return max(part.shortest(number) for part, number in zip(self.parts, state, strict=True))
+
+    def soon_empty(self) -> bool:
+        """Whether there is no word, if that is found out soon."""
+        return self._first is None or self._search(self._number(self._first), _SOON) == INFINITE
 
     def _guess(self, state: tuple[int, ...]) -> int:
         return sum(part.near(number) for part, number in zip(self.parts, state, strict=True))
@@ -174,7 +180,21 @@ def all_of(parts: Iterable[Dfa]) -> Dfa:
         flat[star(chars) if chars else EPSILON_DFA] = None
     if len(flat) == 1:
         return next(iter(flat))
-    return interned(("all", frozenset(flat)), lambda: AllOfDfa(tuple(flat)))
+    return interned(("all", frozenset(flat)), lambda: EMPTY_DFA if _apart(tuple(flat)) else AllOfDfa(tuple(flat)))
+
+
+def _apart(parts: tuple[Dfa, ...]) -> bool:
+    """Whether some part has no word of the characters of all: seen without a search through their product."""
+    common = ALL
+    for part in parts:
+        common = common & part.alphabet
+    if common is ALL:
+        return False
+    letters = star(common) if common else EPSILON_DFA
+    return any(
+        isinstance(part, PositionDfa) and part.alphabet - common and AllOfDfa((part, letters)).soon_empty()
+        for part in parts
+    )
 
 
 def any_of(parts: Iterable[Dfa]) -> Dfa:
