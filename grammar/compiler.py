@@ -30,6 +30,7 @@ from .tokens.matcher import MaskRow
 ARENA_BYTES: Final = 128 << 20
 MASK_BYTES: Final = 64 << 20
 CACHED_GRAMMARS: Final = 1024
+_TAG_OPTIONS: Final = ("order", "whitespace", "spelling", "formats")
 _ANY_OBJECT: Final = {"type": "object"}
 
 
@@ -193,13 +194,13 @@ class GrammarCompiler:
         Raises SchemaError, UnsupportedError, BudgetError, with a pointer into the specification, and what its schemas,
         patterns and grammars raise.
         """
-        options = {"order": order, "whitespace": whitespace, "spelling": spelling, "formats": formats}
+        options = dict(zip(_TAG_OPTIONS, (order, whitespace, spelling, formats), strict=True))
         try:
             content = spec if isinstance(spec, str) else exact_json(spec)
         except (TypeError, ValueError, RecursionError):
             raise SchemaError("the structural tag is no JSON", keyword="structural_tag") from None
         return self._get(
-            ("structural_tag", content, *options.items()),
+            ("structural_tag", content, *options.values()),
             lambda arena: self._rules(arena, read_structural_tag(spec, options), "structural_tag"),
         )
 
@@ -287,7 +288,7 @@ def _line(key: tuple[object, ...]) -> str | None:
     if kind == "grammar":
         record["options"] = dict(zip(("syntax", "start"), rest, strict=True))
     elif kind == "structural_tag":
-        record["options"] = dict(rest)  # type: ignore[call-overload]
+        record["options"] = dict(zip(_TAG_OPTIONS, rest, strict=True))
     elif rest:
         options = rest[0]
         assert isinstance(options, JsonOptions)

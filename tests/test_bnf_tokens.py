@@ -6,11 +6,10 @@ import random
 
 import numpy as np
 import pytest
+from bnf_corpus import CORPUS
 from slipcast.grammar import GrammarCompiler, Vocabulary
 from slipcast.grammar.errors import GrammarTextError
 from slipcast.grammar.tokens import Matcher
-
-from bnf_corpus import CORPUS, Case
 from tokens_machines import bits, real_tokenizer
 
 SMALL = Vocabulary(

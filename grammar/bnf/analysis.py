@@ -248,7 +248,7 @@ class Analysis:
                     uses[pool[child][1]] = uses.get(pool[child][1], 0) + 1
         size: dict[int, int] = {}
         wide: dict[int, bool] = {}
-        inline = set()
+        inline: set[int] = set()
         for component in self._components:
             for rule in component:
                 own, loops = self._measure(bodies[rule], inline, size, wide)

@@ -264,11 +264,11 @@ class Cells:
         if kind == CHARS:
             return 1
         if kind == TEXT:
-            return len(rest[0]) - rest[1]
+            return len(rest[0]) - int(rest[1])
         if kind == DFA:
             return int(rest[0].shortest(rest[1]))
         if kind == REP:
-            return self.node_cost(rest[0]) * int(rest[1])
+            return self.node_cost(int(rest[0])) * int(rest[1])
         if kind == SEQ:
-            return sum(self.node_cost(item) for item in rest[0])
+            return sum([self.node_cost(int(item)) for item in rest[0]])
         return 0  # EMPTY, FINAL, STAR: all others were there at the beginning

@@ -61,7 +61,7 @@ class Contexts:
             beginning = self.beginning(only[0])
             if beginning is not None:
                 reads, starts = beginning
-                live = (only,) if reads else ()
+                live: tuple[Thread, ...] = (only,) if reads else ()
                 if starts:
                     context = self._intern(threads)
                     live += tuple([(start, context) for start in starts])

@@ -335,8 +335,8 @@ def _split(edges: dict[CharSet, set[tuple[int, int]]]) -> list[tuple[CharSet, St
     for block in partition(several):
         rest = block - taken if taken is not None else block
         if rest:
-            targets = frozenset().union(*(found for chars, found in several.items() if chars & block))
-            merged.setdefault(targets, []).append(rest)
+            there = frozenset[tuple[int, int]]().union(*(found for chars, found in several.items() if chars & block))
+            merged.setdefault(there, []).append(rest)
     for bit, targets in single.items():
         chars = CharSet.char(bit.bit_length() - 1)
         every = targets.union(*(found for wide, found in several.items() if wide.ascii & bit))

@@ -87,7 +87,7 @@ class _Reader:
         self._grammars = 0
         self._depth = 0
         self._handlers: dict[str, Callable[[Given, str, tuple[str, ...]], Node]] = {
-            "const_string": lambda given, at, ends: Text(self.field(given, at, "value", str)),
+            "const_string": lambda given, at, ends: self._const_string(given, at),
             "json_schema": lambda given, at, ends: self._json_schema(given, at),
             "regex": lambda given, at, ends: self._regex(given, at),
             "grammar": lambda given, at, ends: self._grammar(given, at),
@@ -102,7 +102,7 @@ class _Reader:
             "triggered_tags": self._triggered_tags,
             "tags_with_separator": lambda given, at, ends: self._tags_with_separator(given, at),
             "dispatch": self._dispatch,
-            "token": lambda given, at, ends: self._token([self.field(given, at, "token", int, str)], at, negated=False),
+            "token": lambda given, at, ends: self._one_token(given, at),
             "exclude_token": lambda given, at, ends: self._excluding(given, at),
             "any_tokens": lambda given, at, ends: Repeat(self._excluding(given, at)),
         }
@@ -154,6 +154,10 @@ class _Reader:
         return value
 
     # ---- formats
+
+    def _const_string(self, given: Given, at: str) -> Node:
+        self._known(given, at, "type", "value")
+        return Text(self.field(given, at, "value", str))
 
     def _json_schema(self, given: Given, at: str) -> Node:
         self._known(given, at, "type", "json_schema", "style", "any_order", "excludes")
@@ -296,6 +300,10 @@ class _Reader:
             stop_after_first=not self.field(given, at, "loop", bool, default=True),
             excludes=self._texts(given, at, "excludes") + ends,
         )
+
+    def _one_token(self, given: Given, at: str) -> Node:
+        self._known(given, at, "type", "token")
+        return self._token([self.field(given, at, "token", int, str)], at, negated=False)
 
     def _excluding(self, given: Given, at: str) -> Node:
         self._known(given, at, "type", "exclude_tokens", "max_tokens")
