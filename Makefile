@@ -36,6 +36,8 @@ help:
 	@echo "make families      model families against PyTorch and transformers, which it installs"
 	@echo "make soak-constrained  a thousand constrained answers, then chaos"
 	@echo "make bench-samplers     the sampling chain, beside transformers where it is installed"
+	@echo "make bench-scale   two replicas on Ray Serve beside one"
+	@echo "make docs          the documentation's site, in build/site"
 	@echo "make clean         remove the environment and what the verbs built"
 
 demo: $(INSTALLED)
@@ -96,6 +98,15 @@ $(INSTALLED): $(SOURCES) $(FOLDERS) pyproject.toml | $(RUNTIME)
 
 soak-constrained: $(DEVELOP) $(INSTALLED)
 	@$(BIN)/python benchmarks/soak_constrained.py $(SHORTER)
+
+docs: $(DEVELOP) $(INSTALLED)
+	@$(PIP) install --no-build-isolation '.[docs]'
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "the site is in build/site"
+
+bench-scale: $(DEVELOP) $(INSTALLED)
+	@$(PIP) install --no-build-isolation '.[ray]'
+	@$(BIN)/python benchmarks/scale.py $(if $(SAMPLE),--requests $(SAMPLE))
 
 clean:
 	rm -rf $(VENV) build slipcast.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -145,7 +145,8 @@ def main() -> None:
             text = settled("slipcast_prompt_tokens_total", options.requests)
             cached = total(text, "slipcast_prefix_cached_tokens_total")
             shares[warm] = cached / max(1.0, total(text, "slipcast_prompt_tokens_total"))
-            print(f"routed by {'warmth' if warm else 'queues alone'}: {shares[warm]:.3f} of prompts' tokens were cached")
+            how = "warmth" if warm else "queues alone"
+            print(f"routed by {how}: {shares[warm]:.3f} of prompts' tokens were cached")
     figures["prefix_hit_ratio_over_random"] = shares[True] / max(shares[False], 1e-9)
     with replicas(2):
         asyncio.run(load(8, 8, 8))
