@@ -104,9 +104,10 @@ def settled(name: str, least: float) -> str:
 
 def kill_one() -> int:
     """Kill a replica as a machine that loses its power does; its process id."""
-    found = sorted(set(re.findall(r'replica="replica-(\d+)"', metrics())))
-    os.kill(int(found[0]), signal.SIGKILL)
-    return int(found[0])
+    found = (int(number) for number in re.findall(r'replica="replica-(\d+)"', metrics()))
+    alive = next(number for number in found if os.path.exists(f"/proc/{number}"))
+    os.kill(alive, signal.SIGKILL)
+    return alive
 
 
 async def death(requests: int, clients: int) -> dict[str, int]:

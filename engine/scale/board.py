@@ -11,7 +11,7 @@ from .merging import merge
 
 NAME: Final = "slipcast-board"
 NAMESPACE: Final = "slipcast"
-STALE_SECONDS: Final = 120.0
+STALE_SECONDS: Final = 20.0
 Board = Any
 """The handle of the actor: `show.remote(replica, text)` and `merged.remote()`."""
 
