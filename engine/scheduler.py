@@ -90,6 +90,11 @@ class BatchScheduler:
         self.running.clear()
         self._kv.clear()
 
+    def release(self) -> int:
+        """Give up what is kept of ended requests; the number of pages that are in use all the same."""
+        self._kv.reserve(self._cache.total_pages)
+        return self._cache.total_pages - self._cache.free_pages
+
     def plan(self) -> list[Work]:
         """The next step; empty if there is nothing to do.
 

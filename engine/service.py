@@ -200,6 +200,18 @@ class EngineService:
             self._inbox.put(lambda: self._embeddings.add(tokens, answer))
         return answer
 
+    def release_cache(self) -> int:
+        """Give up what is kept of ended requests; the number of pages that are in use all the same. Blocks for a step.
+
+        Raises ClosedError.
+        """
+        answer: Future[int] = Future()
+        with self._lock:
+            if self._closed:
+                raise ClosedError("the engine is closed")
+            self._inbox.put(lambda: answer.set_result(self._scheduler.release()))
+        return answer.result()
+
     def cancel(self, request_id: str, /) -> None:
         """End a request early: its unfinished choices get Finished("cancelled"). An unknown or ended one is ignored."""
         with self._lock:
