@@ -22,7 +22,7 @@ PYTEST ?=
 SHORTER := $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SECONDS),--seconds $(SECONDS))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint suite bench-masks bench-engine bench-constrained bench-samplers bench-grammars families soak-constrained clean
+.PHONY: help demo test lint suite bench-masks bench-engine bench-constrained bench-samplers bench-grammars bench-scale docs families soak soak-constrained clean
 
 help:
 	@echo "make demo          ask the default model for JSON of a nested schema"
@@ -34,6 +34,7 @@ help:
 	@echo "make bench-engine  prefill and decode speed beside llama.cpp"
 	@echo "make bench-constrained  what constraints cost and save"
 	@echo "make families      model families against PyTorch and transformers, which it installs"
+	@echo "make soak          200 clients at a server for three minutes, a kill among them"
 	@echo "make soak-constrained  a thousand constrained answers, then chaos"
 	@echo "make bench-samplers     the sampling chain, beside transformers where it is installed"
 	@echo "make bench-scale   two replicas on Ray Serve beside one"
@@ -95,6 +96,9 @@ $(INSTALLED): $(SOURCES) $(FOLDERS) pyproject.toml | $(RUNTIME)
 	@rm -rf $(LEFTOVERS)
 	@$(PIP) install --no-index --no-deps --no-build-isolation --force-reinstall .
 	@touch $@
+
+soak: $(DEVELOP) $(INSTALLED)
+	@$(BIN)/python benchmarks/soak.py $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CLIENTS),--clients $(CLIENTS))
 
 soak-constrained: $(DEVELOP) $(INSTALLED)
 	@$(BIN)/python benchmarks/soak_constrained.py $(SHORTER)
