@@ -61,27 +61,10 @@ class Containers:
             return ()
         return self._objects.get((goal, mode), lambda: self._fold_objects(goal, mode))
 
-    def alternatives(self, goal: Goal) -> list[Goal]:
-        """Goals that allow the same objects together: one for each branch of the goal's only case distinction, if that
-        is `anyOf` or `oneOf`. Whether an object satisfies one of them is often seen before all are expanded.
-        """
-        compound = [literal for literal in goal.literals if is_compound(literal)]
-        if len(compound) != 1 or not compound[0][1] or not isinstance(compound[0][0], (AnyOf, OneOf)):
-            return [goal]
-        expr = compound[0][0]
-        rest = [literal for literal in goal.literals if literal is not compound[0]]
-        if isinstance(expr, AnyOf):
-            return [self._goals.of([*rest, (part, True)]) for part in expr.parts]
-        fold = self._object_fold(Mode.PLAIN)
-        return [self._goals.both(branch, rest) for branch in fold.exclusive(expr)]
-
     def _fold_objects(self, goal: Goal, mode: Mode) -> tuple[ObjectClause, ...]:
         if mode is Mode.PLAIN and (clause := self._atoms.plain_object(goal.literals)) is not None:
             return (clause,)  # nearly always, and the fold would come to the same
-        return self._object_fold(mode).run(goal, "object")
-
-    def _object_fold(self, mode: Mode) -> _Fold:
-        return _Fold(
+        fold = _Fold(
             self._goals,
             mode,
             self._atoms.object,
@@ -92,6 +75,7 @@ class Containers:
             self._kinds,
             self._work,
         )
+        return fold.run(goal, "object")
 
     def arrays(self, goal: Goal, mode: Mode = Mode.PLAIN) -> tuple[ArrayClause, ...]:
         """Clauses whose union is what `goal` allows among arrays."""
@@ -238,7 +222,7 @@ class _Fold:
         choices: list[Callable[[], tuple[Any, ...]]] = []
         for literal in goal.literals:
             if is_compound(literal):
-                choices.append(lambda literal=literal: self.compound(literal, kind))  # type: ignore[misc]
+                choices.append(lambda literal=literal: self.compound(literal, kind, base))  # type: ignore[misc]
                 continue
             clauses = self.atom(*literal)
             if clauses is None:
@@ -287,26 +271,26 @@ class _Fold:
             )
         return out
 
-    def compound(self, literal: Literal, kind: str) -> tuple[Any, ...]:
+    def compound(self, literal: Literal, kind: str, beside: Any) -> tuple[Any, ...]:
+        """The clauses of a case distinction, of which only what agrees with `beside` matters."""
         expr, sign = literal
         if isinstance(expr, Unevaluated):
             if expr.kind == kind:
                 return tuple(self.rest(expr, sign))
             return self.forms(self.goals.of([(expr.base, sign)]), self.mode)
         if isinstance(expr, OneOf) and sign:
-            return self.one_of(expr)
+            return self.one_of(expr, beside)
         mode = self.mode if sign else Mode.PLAIN  # whatever stands under a negation evaluates nothing
         parts = [self.forms(goal, mode) for goal in branches(self.goals, literal)]
         if isinstance(expr, AnyOf) and self.mode is not Mode.PLAIN and any(map(_annotates, chain.from_iterable(parts))):
             return self.annotated(expr, parts)
         return _distinct(clause for part in parts for clause in part)
 
-    def one_of(self, expr: OneOf) -> tuple[Any, ...]:
-        return _distinct(clause for goal in self.exclusive(expr) for clause in self.forms(goal, self.mode))
-
-    def exclusive(self, expr: OneOf) -> list[Goal]:
-        """Goals whose union is `oneOf`: each branch without those that are not known to be apart from it."""
+    def one_of(self, expr: OneOf, beside: Any) -> tuple[Any, ...]:
         parts = [self.forms(self.goals.of([(part, True)]), Mode.PLAIN) for part in expr.parts]
+        if isinstance(beside, ObjectClause) and beside.some:  # a discriminator may be required beside `oneOf`
+            parts = [tuple([self.meet([beside, clause]) for clause in part]) for part in parts]
+            parts = [tuple([clause for clause in part if not self.dead(clause)]) for part in parts]
         possible = [i for i, part in enumerate(parts) if part]
         fixed = [[self.fixed(clause) for clause in part] for part in parts]
         clauses = sum(map(len, parts))
@@ -320,7 +304,8 @@ class _Fold:
                 for y, b in enumerate(parts[j])
             )
         }
-        return exactly_one(self.goals, expr, possible, overlaps)
+        chosen = exactly_one(self.goals, expr, possible, overlaps)
+        return _distinct(clause for goal in chosen for clause in self.forms(goal, self.mode))
 
     def fixed(self, clause: Any) -> dict[str, frozenset[Canonical]]:
         """The required keys of an object clause that have one of a few values: discriminators, seen without meeting."""

@@ -94,18 +94,12 @@ class Emptiness:
             or self._some_string(goal)
             or self._scalars.numbers(goal)
             or any(self._array(clause) for clause in self._containers.arrays(goal))
-            or self._some_object(goal)
+            or any(self._object(clause) for clause in self._containers.objects(goal))
         )
 
     def _some_string(self, goal: Goal) -> bool:
         found = self._scalars.strings(goal)
         return bool(writable.strings(found) if self._limited else found)
-
-    def _some_object(self, goal: Goal) -> bool:
-        if "object" not in goal.types:
-            return False
-        branches = self._containers.alternatives(goal)
-        return any(self._object(clause) for branch in branches for clause in self._containers.objects(branch))
 
     def _array(self, clause: ArrayClause) -> bool:
         # A fresh view each time: answers found within a cycle must not outlive it.
