@@ -122,13 +122,13 @@ class Loop:
             works = self._speculator.draft(works, self._scheduler, self.counters, ready=self._matching.is_masked)
         drawings = drawings_of(works)
         ahead = self._matching.ahead([place for each in drawings if each.draft for place in each.draft.places])
-        begun = time.perf_counter()
+        begun, cpu = time.perf_counter(), time.thread_time()
         try:
             logits = self._compute(works)
         except Exception as error:
             self._model_failed(error)
             return True
-        computed = time.perf_counter()
+        computed, cpu = time.perf_counter(), time.thread_time() - cpu
         self._matching.stepped(computed - begun)
         self._scheduler.computed(works)
         self._count(works)
@@ -144,7 +144,7 @@ class Loop:
         self._scheduler.forget_drafts(drawings)
         self._count_seconds(computed - begun, time.perf_counter() - computed)
         if self._speculator is not None:
-            self._speculator.learn(works, drawings, computed - begun, self.counters)
+            self._speculator.learn(works, drawings, cpu, self.counters)
         return True
 
     def _catch_up(self) -> None:

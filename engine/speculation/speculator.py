@@ -69,31 +69,32 @@ class Speculator:
             offers = self._drafter.offer(wanted)
             tokens = sum(work.samples for work in works)
             lengths = self._pace.lengths(offers, rows, tokens, self._chunk - rows)
-            begun = time.perf_counter()
+            begun = time.thread_time()
             drafts = self._drafter.guess(lengths) if lengths else {}
         except Exception:
             self._give_up()
             return works
-        ended = time.perf_counter()
-        counters.draft_seconds += ended - started
+        spent = time.thread_time() - begun
+        counters.draft_seconds += time.perf_counter() - started
         if not drafts:
             return works
-        self._pace.guessed(sum(len(draft.tokens) for draft in drafts.values()), ended - begun)
+        self._pace.guessed(sum(len(draft.tokens) for draft in drafts.values()), spent)
         return scheduler.with_drafts(works, drafts)
 
     def learn(
         self, works: Sequence[Work], drawings: Sequence[Drawing], seconds: float, counters: Counters
     ) -> None:
-        """The step has been drawn from; the model took `seconds`."""
+        """The step has been drawn from; the model took `seconds`, of the thread's own time: what other programs do on
+        the machine says nothing about the cost of a row.
+        """
         self._pace.stepped(sum(len(work.chunk) for work in works), seconds)
         for drawing in drawings:
-            if drawing.draft is not None:
+            if drawing.draft is not None and drawing.drawn:
                 guessed, agreed = len(drawing.draft.tokens), drawing.agreed
                 counters.drafted_tokens += guessed
                 counters.accepted_tokens += agreed
-                if drawing.choice.done:
-                    continue
-                self._pace.shown(drawing.choice, guessed, agreed)
+                if not drawing.choice.done:
+                    self._pace.shown(drawing.choice, guessed, agreed)
 
     def release(self, choice: Choice) -> None:
         """The choice is over."""
