@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from slipcast.grammar import CompiledGrammar, GrammarCompiler, Matcher, Vocabulary
+sys.modules.setdefault("torch", None)  # type: ignore[arg-type]  # TVM's FFI loads it where it is installed: no part of us
+
+import numpy as np  # noqa: E402
+import numpy.typing as npt  # noqa: E402
+from slipcast.grammar import CompiledGrammar, GrammarCompiler, Matcher, Vocabulary  # noqa: E402
 
 
 class Slipcast:

@@ -5,20 +5,7 @@ waits for Python: a transition that no handler has filled yet, a lazy row, or, i
 ended. What waits is written out as new items; Python answers the requests and hands them back, so nothing is walked
 twice. The mask is kept as changed words over a base row of the store.
 
-An item is seven numbers: node, kind, frame, row or label, n, base row, stack.
-
-    AFTER   the lexeme ended with this node's byte and the label; go on below the node in the transition's row
-    AFTER_LOW  the same, dead if n is below the frame's low (kept exits only)
-    BEFORE  the lexeme ended before this node's byte with the label; the transition's row reads the byte again
-    BELOW   go on below the node in the row (it was lazy, or this is the root)
-    BELOW_OWN  the same for a row whose lexeme may have ended, without what may come after that end
-    AT      the row reads the node's byte (it was lazy)
-
-A frame below zero in an item stands for `frame0`, its stack for `stack0`, and its n is relative to `count0`: exits of a
-context-free walk are kept in this form and finished under any frame.
-
-Stacks that a walk makes are its own, from `stacks.TEMPORARY` on. How far down it came in the stack that it began
-with is noted (LOWEST): the mask is the same for all stacks that are alike down to there.
+What an item is, and what else goes in and out, stands in `walkcodes`.
 
 With a base row above zero the walk is *differential*: the mask already holds what the base row allows, and the walk
 keeps only to paths where the row and the base row differ, setting and clearing bits. It ends where both are in the same
@@ -41,15 +28,13 @@ from . import walkcodes
 from .trie import BYTE_MASK, DEPTH_MASK, DEPTH_SHIFT, END_SHIFT, MANY, PLAIN, TOKEN_MASK, TOKEN_SHIFT
 
 # What became of the byte at hand.
-_READ: Final = 0
-_STEP: Final = 1
-_DEAD: Final = 2
-_HELD: Final = 3
+_READ, _STEP, _DEAD, _HELD = range(4)
 # Which children of the root are visited.
-_RANGE: Final = 0
-_LIVE: Final = 1
-_EDGES: Final = 2
-_DIFFERENT: Final = 3
+_RANGE, _LIVE, _EDGES, _DIFFERENT = range(4)
+# Bounds of arrays that need none here: memory is handed over by address, since checking some fifty arrays takes longer
+# than most walks. `counters` alone is handed over as an array: something must tell what device this runs on.
+_MOST: Final = 1 << 24
+_MANY_ROWS: Final = 1 << 21
 
 
 def _signed(word: int) -> int:
@@ -61,64 +46,100 @@ def walk_kernel() -> Any:
     loops_counted, controls = codes.LOOPS_COUNTED >> 64, codes.CONTROLS >> 64
     total_low, total_high = T.int64(_signed(codes.STRING_LOOPS & (1 << 64) - 1)), T.int64(codes.STRING_LOOPS >> 64)
 
+    def number() -> Any:
+        return T.alloc_scalar("int32", "global")
+
+    def word64() -> Any:
+        return T.alloc_scalar("int64", "global")
+
     @T.prim_func(s_tir=True)
     def walk(
-        # the trie
-        nodes: T.Buffer(("n_nodes",), "int64"), roots: T.Buffer(("n_roots", 256), "int32"),
-        first: T.Buffer(("n_first",), "int32"), order: T.Buffer(("n_tokens",), "int32"),
-        summary: T.Buffer(("n_nodes", 2), "int64"), characters: T.Buffer(("n_nodes",), "int32"),
-        lengths: T.Buffer(("n_tokens",), "int32"),
-        # the tables
-        rows: T.Buffer(("n_dense", 256), "int32"), form: T.Buffer(("n_rows", 2), "int32"),
-        edge_byte: T.Buffer(("n_edges",), "int32"), edge_next: T.Buffer(("n_edges",), "int32"),
-        accept: T.Buffer(("n_rows",), "int32"), need: T.Buffer(("n_rows",), "int32"),
-        reach: T.Buffer(("n_rows",), "int64"), reach_words: T.Buffer(("n_words",), "int64"),
-        loops: T.Buffer(("n_rows", 2), "int64"), base: T.Buffer(("n_frames",), "int32"),
-        capacity: T.Buffer(("n_frames",), "int32"), allow: T.Buffer(("n_frames",), "int64"),
-        low: T.Buffer(("n_frames",), "int32"), high: T.Buffer(("n_frames",), "int32"),
-        next_row: T.Buffer(("n_transitions",), "int32"), next_frame: T.Buffer(("n_transitions",), "int32"),
-        enters: T.Buffer(("n_stacks",), "int32"), leaves: T.Buffer(("n_stacks",), "int32"),
-        top: T.Buffer(("n_stacks",), "int32"), rest: T.Buffer(("n_stacks",), "int32"),
-        # the mask in the making, and what comes out
-        store: T.Buffer(("n_stored", "width"), "int32"), path: T.Buffer((walkcodes.PATH_ROWS, 5), "int32"),
-        own_top: T.Buffer(("n_own",), "int32"), own_rest: T.Buffer(("n_own",), "int32"),
-        mask: T.Buffer(("width",), "int32"), touched: T.Buffer(("width",), "int32"),
-        index: T.Buffer(("width",), "int32"), value: T.Buffer(("width",), "int32"),
-        misses: T.Buffer(("n_misses", 2), "int32"), exits: T.Buffer(("n_exits", walkcodes.ITEM), "int32"),
-        dependent: T.Buffer(("n_dependent",), "int32"), cost: T.Buffer(("n_cost",), "int32"),
-        counters: T.Buffer((walkcodes.COUNTERS,), "int32"), items: T.Buffer((2, "n_items", walkcodes.ITEM), "int32"),
-        item_count: T.int32, here: T.int32, frame0: T.int32, count0: T.int32, stack0: T.int32, mask_base: T.int32,
-        mode: T.int32, free_row: T.int32,
+        counters: T.Buffer((walkcodes.COUNTERS,), "int32"),
+        at_nodes: T.handle("int64"), at_roots: T.handle("int32"), at_first: T.handle("int32"),
+        at_order: T.handle("int32"), at_summary: T.handle("int64"), at_characters: T.handle("int32"),
+        at_lengths: T.handle("int32"), at_rows: T.handle("int32"), at_form: T.handle("int32"),
+        at_edge_byte: T.handle("int32"), at_edge_next: T.handle("int32"), at_accept: T.handle("int32"),
+        at_need: T.handle("int32"), at_reach: T.handle("int64"), at_reach_words: T.handle("int64"),
+        at_loops: T.handle("int64"), at_base: T.handle("int32"), at_capacity: T.handle("int32"),
+        at_allow: T.handle("int64"), at_low: T.handle("int32"), at_high: T.handle("int32"),
+        at_next_row: T.handle("int32"), at_next_frame: T.handle("int32"), at_enters: T.handle("int32"),
+        at_leaves: T.handle("int32"), at_top: T.handle("int32"), at_rest: T.handle("int32"),
+        at_store: T.handle("int32"), at_path: T.handle("int32"), at_own_top: T.handle("int32"),
+        at_own_rest: T.handle("int32"), at_mask: T.handle("int32"), at_touched: T.handle("int32"),
+        at_index: T.handle("int32"), at_value: T.handle("int32"), at_misses: T.handle("int32"),
+        at_exits: T.handle("int32"), at_dependent: T.handle("int32"), at_cost: T.handle("int32"),
+        at_items: T.handle("int32"), width: T.int32, n_items: T.int32, item_count: T.int32, here: T.int32,
+        frame0: T.int32, count0: T.int32, stack0: T.int32, mask_base: T.int32, mode: T.int32, free_row: T.int32,
     ):
-        n_nodes = T.int32(); n_first = T.int32(); n_tokens = T.int32(); n_dense = T.int32(); n_rows = T.int32()
-        n_edges = T.int32(); n_words = T.int32(); n_frames = T.int32(); n_transitions = T.int32(); n_stored = T.int32()
-        width = T.int32(); n_misses = T.int32(); n_exits = T.int32(); n_dependent = T.int32(); n_cost = T.int32()
-        n_items = T.int32(); n_roots = T.int32(); n_stacks = T.int32(); n_own = T.int32()
         T.func_attr({"tirx.is_scheduled": True, "global_symbol": "walk", "tirx.noalias": True})
+        nodes = T.decl_buffer((_MOST,), "int64", data=at_nodes)
+        roots = T.decl_buffer((_MANY_ROWS, 256), "int32", data=at_roots)
+        first = T.decl_buffer((_MOST,), "int32", data=at_first)
+        order = T.decl_buffer((_MOST,), "int32", data=at_order)
+        summary = T.decl_buffer((_MOST, 2), "int64", data=at_summary)
+        characters = T.decl_buffer((_MOST,), "int32", data=at_characters)
+        lengths = T.decl_buffer((_MOST,), "int32", data=at_lengths)
+        rows = T.decl_buffer((_MANY_ROWS, 256), "int32", data=at_rows)
+        form = T.decl_buffer((_MOST, 2), "int32", data=at_form)
+        edge_byte = T.decl_buffer((_MOST,), "int32", data=at_edge_byte)
+        edge_next = T.decl_buffer((_MOST,), "int32", data=at_edge_next)
+        accept = T.decl_buffer((_MOST,), "int32", data=at_accept)
+        need = T.decl_buffer((_MOST,), "int32", data=at_need); reach = T.decl_buffer((_MOST,), "int64", data=at_reach)
+        reach_words = T.decl_buffer((_MOST,), "int64", data=at_reach_words)
+        loops = T.decl_buffer((_MOST, 2), "int64", data=at_loops)
+        base = T.decl_buffer((_MOST,), "int32", data=at_base)
+        capacity = T.decl_buffer((_MOST,), "int32", data=at_capacity)
+        allow = T.decl_buffer((_MOST,), "int64", data=at_allow); low = T.decl_buffer((_MOST,), "int32", data=at_low)
+        high = T.decl_buffer((_MOST,), "int32", data=at_high)
+        next_row = T.decl_buffer((_MOST,), "int32", data=at_next_row)
+        next_frame = T.decl_buffer((_MOST,), "int32", data=at_next_frame)
+        enters = T.decl_buffer((_MOST,), "int32", data=at_enters)
+        leaves = T.decl_buffer((_MOST,), "int32", data=at_leaves); top = T.decl_buffer((_MOST,), "int32", data=at_top)
+        rest = T.decl_buffer((_MOST,), "int32", data=at_rest)
+        store = T.decl_buffer((_MANY_ROWS, width), "int32", data=at_store)
+        path = T.decl_buffer((walkcodes.PATH_ROWS, 5), "int32", data=at_path)
+        own_top = T.decl_buffer((_MOST,), "int32", data=at_own_top)
+        own_rest = T.decl_buffer((_MOST,), "int32", data=at_own_rest)
+        mask = T.decl_buffer((width,), "int32", data=at_mask)
+        touched = T.decl_buffer((width,), "int32", data=at_touched)
+        index = T.decl_buffer((width,), "int32", data=at_index)
+        value = T.decl_buffer((width,), "int32", data=at_value)
+        misses = T.decl_buffer((_MOST, 2), "int32", data=at_misses)
+        exits = T.decl_buffer((_MOST, walkcodes.ITEM), "int32", data=at_exits)
+        dependent = T.decl_buffer((_MOST,), "int32", data=at_dependent)
+        cost = T.decl_buffer((_MOST,), "int32", data=at_cost)
+        items = T.decl_buffer((2, n_items, walkcodes.ITEM), "int32", data=at_items)
 
-        changed: T.int32 = 0; visited: T.int32 = 0; exit_count: T.int32 = 0; dependent_count: T.int32 = 0
-        pending_count: T.int32 = 0; miss_count: T.int32 = 0; lowest: T.int32 = stack0
-        opened: T.int32 = 0
+        # On the stack, so in registers; scalars declared with a type would be allocated anew for each call.
+        changed = number(); visited = number(); exit_count = number(); dependent_count = number()
+        pending_count = number(); miss_count = number(); lowest = number(); opened = number(); node = number()
+        packed = word64(); row = number(); frame = number(); n = number(); stack = number(); other = number()
+        status = number(); got = number(); target = number(); label = number(); transition = number(); word = number()
+        token = number(); scan = number(); stop = number(); item = number(); kind = number(); below = number()
+        begin = number(); end = number(); depth = number(); root = number(); above = number(); above_row = number()
+        above_frame = number(); above_n = number(); above_other = number(); above_stack = number(); style = number()
+        child = number(); children = number(); from_row = number(); from_other = number(); under = number()
+        after = number(); byte = number(); skip = number(); lazy = number(); inner = number(); last = number()
+        origin = number()
+
+        changed = 0; visited = 0; exit_count = 0; dependent_count = 0
+        pending_count = 0; miss_count = 0; lowest = stack0; opened = 0
         if (mode & walkcodes.FIRST) == 0:
-            changed = counters[walkcodes.CHANGED]
-            visited = counters[walkcodes.VISITED]
-            exit_count = counters[walkcodes.EXITS]
-            dependent_count = counters[walkcodes.DEPENDENT]
-            lowest = counters[walkcodes.LOWEST]
-            opened = counters[walkcodes.OPENED]
+            changed = counters[walkcodes.CHANGED]; visited = counters[walkcodes.VISITED]
+            exit_count = counters[walkcodes.EXITS]; dependent_count = counters[walkcodes.DEPENDENT]
+            lowest = counters[walkcodes.LOWEST]; opened = counters[walkcodes.OPENED]
 
         # The cursor: a node, the configuration before its byte, and a differential walk's base row.
-        node: T.int32 = 0; packed: T.int64 = T.int64(0); row: T.int32 = 0; frame: T.int32 = 0; n: T.int32 = 0
-        stack: T.int32 = 0; other: T.int32 = 0; status: T.int32 = 0; got: T.int32 = 0; target: T.int32 = 0
-        label: T.int32 = 0; transition: T.int32 = 0; word: T.int32 = 0; token: T.int32 = 0; scan: T.int32 = 0
-        stop: T.int32 = 0
+        node = 0; packed = T.int64(0); row = 0; frame = 0; n = 0
+        stack = 0; other = 0; status = 0; got = 0; target = 0
+        label = 0; transition = 0; word = 0; token = 0; scan = 0
+        stop = 0
 
         @T.inline
         def touch():
             if touched[word] == 0:
                 touched[word] = 1
-                index[changed] = word
-                changed = changed + 1
+                index[changed] = word; changed = changed + 1
                 mask[word] = store[mask_base, word]
 
         @T.inline
@@ -148,24 +169,20 @@ def walk_kernel() -> Any:
             # What the base row says of this subtree does not hold here.
             scan = first[node]; stop = first[T.cast(T.shift_right(packed, T.int64(END_SHIFT)), "int32")]
             while scan < stop:
-                token = order[scan]
-                word = T.shift_right(token, 5)
+                token = order[scan]; word = T.shift_right(token, 5)
                 touch()
-                mask[word] = mask[word] & (-1 - T.shift_left(1, token & 31))
-                scan = scan + 1
+                mask[word] = mask[word] & (-1 - T.shift_left(1, token & 31)); scan = scan + 1
 
         @T.inline
         def read(of, byte):
             if form[of, 0] == codes.DENSE:
                 got = rows[of, byte]
             else:
-                got = rows[form[of, 0] - 1, byte]
-                scan = T.shift_right(form[of, 1], codes.EDGE_SHIFT)
+                got = rows[form[of, 0] - 1, byte]; scan = T.shift_right(form[of, 1], codes.EDGE_SHIFT)
                 stop = scan + (form[of, 1] & codes.MAX_EDGES)
                 while scan < stop:
                     if edge_byte[scan] == byte:
-                        got = edge_next[scan]
-                        stop = scan
+                        got = edge_next[scan]; stop = scan
                     scan = scan + 1
 
         @T.inline
@@ -182,10 +199,8 @@ def walk_kernel() -> Any:
                     token = 0
                     while scan < stop:
                         if (reach_words[scan] & reach_words[word]) != T.int64(0):
-                            token = 1
-                            stop = scan
-                        scan = scan + 1
-                        word = word + 1
+                            token = 1; stop = scan
+                        scan = scan + 1; word = word + 1
                     if token == 0:
                         otherwise()
 
@@ -260,30 +275,23 @@ def walk_kernel() -> Any:
             scan = next_frame[base[frame] + label]
             if scan < 0:
                 own_top[opened] = leaves[0 - scan]; own_rest[opened] = stack
-                stack = stacks.TEMPORARY + opened; opened = opened + 1
-                frame = enters[0 - scan]
+                stack = stacks.TEMPORARY + opened; opened = opened + 1; frame = enters[0 - scan]
             else:
                 frame = scan
             n = 0
 
-        item: T.int32 = 0
+        item = 0
         while item < item_count:
             node = items[here, item, walkcodes.NODE]
-            packed = nodes[node]
-            frame = items[here, item, walkcodes.FRAME]
-            row = items[here, item, walkcodes.PLACE]
-            n = items[here, item, walkcodes.COUNTED]
-            other = items[here, item, walkcodes.BASE_ROW]
-            stack = items[here, item, walkcodes.STACK]
-            kind: T.int32 = items[here, item, walkcodes.KIND]
-            below: T.int32 = T.if_then_else(kind == walkcodes.BELOW_OWN, kind, walkcodes.BELOW)
-            status = _READ
+            packed = nodes[node]; frame = items[here, item, walkcodes.FRAME]
+            row = items[here, item, walkcodes.PLACE]; n = items[here, item, walkcodes.COUNTED]
+            other = items[here, item, walkcodes.BASE_ROW]; stack = items[here, item, walkcodes.STACK]
+            kind = items[here, item, walkcodes.KIND]
+            below = T.if_then_else(kind == walkcodes.BELOW_OWN, kind, walkcodes.BELOW); status = _READ
             if kind == walkcodes.AFTER or kind == walkcodes.BEFORE or kind == walkcodes.AFTER_LOW:
                 label = row
                 if frame < 0:
-                    frame = frame0
-                    stack = stack0
-                    n = n + count0
+                    frame = frame0; stack = stack0; n = n + count0
                     if n > high[frame] or (kind == walkcodes.AFTER_LOW and n < low[frame]):
                         status = _DEAD
                 if status == _READ:
@@ -294,9 +302,9 @@ def walk_kernel() -> Any:
                     if kind != walkcodes.BEFORE:
                         set_here(0)
             # The walk covers nodes from `begin` to `end`: from the node itself, or from below it.
-            begin: T.int32 = node + T.if_then_else(kind == walkcodes.BEFORE or kind == walkcodes.AT, 0, 1)
-            end: T.int32 = T.cast(T.shift_right(packed, T.int64(END_SHIFT)), "int32")
-            depth: T.int32 = T.cast(T.shift_right(packed, T.int64(DEPTH_SHIFT)) & T.int64(DEPTH_MASK), "int32")
+            begin = node + T.if_then_else(kind == walkcodes.BEFORE or kind == walkcodes.AT, 0, 1)
+            end = T.cast(T.shift_right(packed, T.int64(END_SHIFT)), "int32")
+            depth = T.cast(T.shift_right(packed, T.int64(DEPTH_SHIFT)) & T.int64(DEPTH_MASK), "int32")
             status = T.if_then_else(begin == end, _DEAD, status)
             if status == _READ:
                 if form[row, 0] < 0:
@@ -311,19 +319,17 @@ def walk_kernel() -> Any:
                         if depth == 0:
                             hold(below, row, other)  # it undoes bits, and what waits has still to set its own
             if status == _READ:
-                root: T.int32 = -1
+                root = -1
                 if begin > node and depth == 0:
                     root = characters[node]
                 if begin == node:
                     depth = depth - 1
                 path[depth, 0] = row; path[depth, 1] = frame; path[depth, 2] = n; path[depth, 3] = other
-                path[depth, 4] = stack
-                above: T.int32 = -1; above_row: T.int32 = 0; above_frame: T.int32 = 0; above_n: T.int32 = 0
-                above_other: T.int32 = 0; above_stack: T.int32 = 0
+                path[depth, 4] = stack; above = -1; above_row = 0; above_frame = 0; above_n = 0
+                above_other = 0; above_stack = 0
 
                 # At the root only the children that can live, or can differ, are visited.
-                style: T.int32 = _RANGE
-                child: T.int32 = 0; children: T.int32 = 1; from_row: T.int32 = row; from_other: T.int32 = other
+                style = _RANGE; child = 0; children = 1; from_row = row; from_other = other
                 if root >= 0:
                     if (accept[row] == 0 and accept[other] == 0) or kind == walkcodes.BELOW_OWN:
                         if form[row, 0] == codes.DENSE:
@@ -335,7 +341,7 @@ def walk_kernel() -> Any:
                                 children = 256
                         else:
                             # Only edges count where the sparse row's base is the walk's base, or lets nothing live.
-                            under: T.int32 = form[row, 0] - 1
+                            under = form[row, 0] - 1
                             if under == other:
                                 style = _EDGES
                             elif other == 0:
@@ -364,25 +370,20 @@ def walk_kernel() -> Any:
                     while node < end:
                         visited = visited + 1
                         packed = nodes[node]
-                        after: T.int32 = T.cast(T.shift_right(packed, T.int64(END_SHIFT)), "int32")
+                        after = T.cast(T.shift_right(packed, T.int64(END_SHIFT)), "int32")
                         depth = T.cast(T.shift_right(packed, T.int64(DEPTH_SHIFT)) & T.int64(DEPTH_MASK), "int32")
                         if depth != above:
                             above = depth
                             above_row = path[depth - 1, 0]; above_frame = path[depth - 1, 1]
                             above_n = path[depth - 1, 2]; above_other = path[depth - 1, 3]
                             above_stack = path[depth - 1, 4]
-                        row = above_row
-                        frame = above_frame
-                        n = above_n
-                        other = above_other
-                        stack = above_stack
-                        byte: T.int32 = T.cast(packed & T.int64(BYTE_MASK), "int32")
-                        status = _READ
+                        row = above_row; frame = above_frame; n = above_n
+                        other = above_other; stack = above_stack
+                        byte = T.cast(packed & T.int64(BYTE_MASK), "int32"); status = _READ
                         while status == _READ:
                             read(row, byte)
                             if got > 0:
-                                target = got & codes.ROW_MASK
-                                status = _STEP
+                                target = got & codes.ROW_MASK; status = _STEP
                                 if (got & codes.COUNT) != 0:
                                     n = n + 1
                                 if (got & (codes.COUNT | codes.NEED)) != 0:
@@ -413,8 +414,7 @@ def walk_kernel() -> Any:
                                     if status == _READ:
                                         enter()
                                         if got < 0:
-                                            target = transition
-                                            status = _STEP
+                                            target = transition; status = _STEP
                                         else:
                                             row = transition
                                             if form[row, 0] < 0:
@@ -433,7 +433,7 @@ def walk_kernel() -> Any:
                             else:
                                 set_here(n + need[target])
                                 if node + 1 < after:
-                                    skip: T.int32 = 0
+                                    skip = 0
                                     if other == 0:
                                         if loops[target, 1] != T.int64(0):
                                             if (summary[node, 0] & (T.int64(-1) - loops[target, 0])) == T.int64(0):
@@ -446,7 +446,7 @@ def walk_kernel() -> Any:
                                                     if (loops[target, 0] & total_low) == total_low:
                                                         if (loops[target, 1] & total_high) == total_high:
                                                             skip = 0
-                                    lazy: T.int32 = 0
+                                    lazy = 0
                                     if skip == 0:
                                         if form[target, 0] < 0:
                                             request_row(target)
@@ -459,8 +459,8 @@ def walk_kernel() -> Any:
                                         # Every byte below leads back here: all tokens below are allowed.
                                         if (mode & walkcodes.PLAIN_BASE) == 0 or (packed & T.int64(PLAIN)) == 0 or (
                                             summary[node, 1] & T.int64(controls)) != 0:  # not all below is plain
-                                            inner: T.int32 = first[node + 1]; last: T.int32 = first[after]
-                                            origin: T.int32 = n + need[target] - characters[node]
+                                            inner = first[node + 1]; last = first[after]
+                                            origin = n + need[target] - characters[node]
                                             while inner < last:
                                                 token = order[inner]
                                                 set_token()
@@ -494,7 +494,6 @@ def walk_kernel() -> Any:
         if pending_count == 0:
             scan = 0
             while scan < changed:
-                value[scan] = mask[index[scan]]; touched[index[scan]] = 0
-                scan = scan + 1
+                value[scan] = mask[index[scan]]; touched[index[scan]] = 0; scan = scan + 1
 
     return walk

@@ -1,4 +1,20 @@
-"""Numbers that the walking kernel and its callers agree on: items, results, modes. See `kernels` for their use."""
+"""Numbers that the walking kernel and its callers agree on: items, results, modes. See `kernels` for their use.
+
+An item is seven numbers: node, kind, frame, row or label, n, base row, stack.
+
+    AFTER   the lexeme ended with this node's byte and the label; go on below the node in the transition's row
+    AFTER_LOW  the same, dead if n is below the frame's low (kept exits only)
+    BEFORE  the lexeme ended before this node's byte with the label; the transition's row reads the byte again
+    BELOW   go on below the node in the row (it was lazy, or this is the root)
+    BELOW_OWN  the same for a row whose lexeme may have ended, without what may come after that end
+    AT      the row reads the node's byte (it was lazy)
+
+A frame below zero in an item stands for `frame0`, its stack for `stack0`, and its n is relative to `count0`: exits of a
+context-free walk are kept in this form and finished under any frame.
+
+Stacks that a walk makes are its own, from `stacks.TEMPORARY` on. How far down it came in the stack that it began
+with is noted (LOWEST): the mask is the same for all stacks that are alike down to there.
+"""
 
 from __future__ import annotations
 

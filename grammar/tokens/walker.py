@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 
@@ -31,7 +32,7 @@ from .walkcodes import (
 Int32s = npt.NDArray[np.int32]
 Item = tuple[int, int, int, int, int, int]
 """Node, kind, frame, row or label, n, base row; see `kernels`. The stack is that of the configuration."""
-Tensors = tuple[Any, ...]
+Arrays = tuple[npt.NDArray[Any], ...]
 NOTHING: Final = np.zeros(0, np.int32)
 NO_ITEMS: Final = np.zeros((0, ITEM), np.int32)
 
@@ -50,7 +51,7 @@ class Changes(NamedTuple):
 class _Scratch:
     """What one walk writes to, and the kernel's arguments with it."""
 
-    def __init__(self, limit: int, width: int, before: Tensors, between: Tensors) -> None:
+    def __init__(self, limit: int, width: int, before: Arrays, between: Arrays) -> None:
         """`before`, `between`: the kernel's other arguments, up to the scratch arrays and among them."""
         self.items: Int32s = reserve(2 * limit * ITEM, np.int32).reshape(2, limit, ITEM)
         self.cells = view(self.items)
@@ -62,14 +63,12 @@ class _Scratch:
         self.counters = view(counters)
         # Each node opens at most one frame.
         path, own_top, own_rest = reserve(PATH_ROWS * 5, np.int32), reserve(limit, np.int32), reserve(limit, np.int32)
-        written = (
-            path.reshape(-1, 5), own_top, own_rest, reserve(width, np.int32), self.touched, self.index, self.value,
-            self.misses,
-        )  # fmt: skip
-        first = tuple(map(tvm_ffi.from_dlpack, written))
+        first = (path, own_top, own_rest, reserve(width, np.int32), self.touched, self.index, self.value, self.misses)
         exits, cost = between
-        last = tuple(map(tvm_ffi.from_dlpack, (counters, self.items)))
-        self.tensors = (*before, *first, exits, tvm_ffi.from_dlpack(self.dependent), cost, *last)
+        arrays = (*before, *first, exits, self.dependent, cost, self.items)
+        self._alive = arrays  # they are handed over by address
+        addresses = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+        self.arguments = (tvm_ffi.from_dlpack(counters), *addresses, width, limit)
 
 
 class Walker:
@@ -92,14 +91,13 @@ class Walker:
         self.cost = reserve(vocabulary.size, np.int32)
         self.visited = self.lowest = 0
         stacks = tables.stacks
-        arrays = (
+        self._before: Arrays = (
             tries.nodes, tries.roots, tries.first, tries.order, tries.summary, tries.characters, tries.lengths,
             tables.rows, tables.form, tables.edge_byte, tables.edge_next, tables.accept, tables.need, tables.reach,
             tables.reach_words, tables.loops, tables.base, tables.capacity, tables.allow, tables.low, tables.high,
             tables.next_row, tables.next_frame, stacks.enters, stacks.leaves, stacks.top, stacks.rest, rows.table,
         )  # fmt: skip
-        self._before: Tensors = tuple(map(tvm_ffi.from_dlpack, arrays))
-        self._between: Tensors = tuple(map(tvm_ffi.from_dlpack, (self._exits, self.cost)))
+        self._between: Arrays = (self._exits, self.cost)
         self._idle = [self._scratch()]
 
     def _scratch(self) -> _Scratch:
@@ -140,7 +138,7 @@ class Walker:
         mode |= FIRST
         try:
             while True:
-                self._kernel(*scratch.tensors, waiting, here, frame, count, stack, base, mode, free_row)
+                self._kernel(*scratch.arguments, waiting, here, frame, count, stack, base, mode, free_row)
                 waiting = counters[PENDING]
                 if not waiting:
                     break
