@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
-import platform
-import shutil
 import subprocess
 import sys
 import time
@@ -24,13 +21,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from peers import NodeProcess, install_llama
 from report import ROOT, write_report
 from slipcast.engine.runtime import DEFAULT_MODEL, LoadedModel, load_model, resolve_model
 
-HERE = Path(__file__).resolve().parent
-NODE_FOLDER = ROOT / "build" / "llama"
-NODE_VERSION = "3.22.1"
-ENTRY = NODE_FOLDER / "node_modules" / "node-llama-cpp" / "dist" / "index.js"
 MODELS = ROOT / "build" / "models"
 
 FORMATS = ("q4_1", "q4_0", "q8_0", "q4_k")
@@ -122,57 +116,17 @@ class Slipcast:
         """Nothing outside this process."""
 
 
-class LlamaCpp:
+class LlamaCpp(NodeProcess):
     """llama.cpp in a node process, which `llama.mjs` drives."""
 
     def __init__(self, model: Path, threads: int) -> None:
-        command = ["node", str(HERE / "llama.mjs"), str(ENTRY), str(model), str(threads), str(max(BATCHES))]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._answer()
+        super().__init__("llama.mjs", model, threads, max(BATCHES))
 
     def run(self, task: Task) -> Measured:
         request: dict[str, Any] = {"prefill": task.prompts[0]}
         if task.steps:
             request = {"prompts": task.prompts, "decode": task.steps}
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        return Measured(**self._answer())
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"llama.cpp's process ended with status {self._process.wait()}; its message is above")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(20)
-
-
-def install_peer() -> str:
-    """Puts node-llama-cpp into build/llama unless it is there. Returns what is missing, "" if nothing."""
-    if ENTRY.exists():
-        return ""
-    for program in ("node", "npm"):
-        if shutil.which(program) is None:
-            return f"there is no {program} on PATH"
-    # The prebuilt library of this platform alone: the package's own choice brings a gigabyte for GPUs.
-    machine = {"x86_64": "x64", "AMD64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    system = {"Linux": f"linux-{machine}", "Darwin": "mac-arm64-metal" if machine == "arm64" else "mac-x64"}
-    if platform.system() not in system:
-        return f"no prebuilt llama.cpp is known for {platform.system()}"
-    print("installing node-llama-cpp into build/llama", flush=True)
-    NODE_FOLDER.mkdir(parents=True, exist_ok=True)
-    packages = [f"node-llama-cpp@{NODE_VERSION}", f"@node-llama-cpp/{system[platform.system()]}@{NODE_VERSION}"]
-    options = ["--no-audit", "--no-fund", "--omit=optional", "--ignore-scripts", "--prefix", str(NODE_FOLDER)]
-    done = subprocess.run(["npm", "install", *options, *packages], capture_output=True, text=True, check=False)
-    if done.returncode:
-        return "npm could not install node-llama-cpp: " + (done.stderr.strip().splitlines() or ["no message"])[-1]
-    return ""
+        return Measured(**self.ask(request))
 
 
 def open_model(path: Path, threads: int) -> LoadedModel:
@@ -271,7 +225,7 @@ def main() -> None:
     if unknown := set(names) - set(FORMATS):
         parser.error(f"unknown format {min(unknown)!r}: choose among {', '.join(FORMATS)}")
     rounds = options.sample or 7
-    missing = install_peer()
+    missing = install_llama()
     if missing:
         print(f"llama.cpp is skipped: {missing}")
     default = resolve_model(DEFAULT_MODEL)
