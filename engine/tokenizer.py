@@ -28,6 +28,13 @@ _END_NAMES: Final = frozenset({
     "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "</s>",
 })  # fmt: skip
 
+# Control tokens with which models write calls of tools. In an output they are text, since that is how calls are read
+# (plugins/shipped_tools.py); in messages they are special like the others.
+_CALL_MARKERS: Final = frozenset({
+    "[TOOL_CALLS]", "[ARGS]", "<tool_call>", "</tool_call>", "<|tool_call|>", "<|/tool_call|>",
+    "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>",  # noqa: RUF001
+})  # fmt: skip
+
 # The published regular expressions of each family, which cut text into the parts that merges stay within.
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _LLAMA3 = (
@@ -119,7 +126,8 @@ class TextTokenizer:
     @cached_property
     def special_names(self) -> frozenset[str]:
         """Names of the special tokens, which `encode` finds in a text."""
-        return frozenset(name for name in map(self.name, self.special_ids) if name)
+        markers = {name for name in _CALL_MARKERS if self.tokenizer.token_to_id(name) is not None}
+        return frozenset(name for name in map(self.name, self.special_ids) if name) | markers
 
     def least_tokens(self, text: str) -> int:
         """At least so many tokens has the text, found without tokenizing it; 0 where nothing is known."""
@@ -225,6 +233,8 @@ def _ends(spec: TokenizerSpec, types: Sequence[int]) -> tuple[int, ...]:
 
 
 def _bytes(text: str, kind: int, spell: Callable[[str, int], bytes | None]) -> bytes | None:
+    if text in _CALL_MARKERS and kind == _CONTROL:
+        return text.encode()
     if kind in (_CONTROL, _UNKNOWN, _UNUSED):
         return None
     if kind == _USER:

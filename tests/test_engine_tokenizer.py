@@ -192,3 +192,15 @@ def test_patterns_of_newer_vocabularies():
     assert grouped["gpt-4o"] == ["Hello", "World", "Ġit's", "Ġ", "123", "4", "Ġx", "=/Ċ"]
     assert grouped["tekken"] == ["Hello", "World", "Ġit", "'s", "Ġ", "1", "2", "3", "4", "Ġx", "=/Ċ"]
     assert grouped["qwen2"][:3] == ["HelloWorld", "Ġit", "'s"]
+
+
+def test_markers_of_calls_are_text_in_outputs_and_special_in_prompts():
+    entries = [("<|endoftext|>", CONTROL, 0.0), *((c, NORMAL, 0.0) for c in byte_alphabet())]
+    entries += [("[TOOL_CALLS]", CONTROL, 0.0), ("<|other|>", CONTROL, 0.0)]
+    tokenizer = build_tokenizer(spec("gpt2", entries, (), "smollm", eos_id=0))
+    marker = len(entries) - 2
+    assert tokenizer.encode("[TOOL_CALLS]") == (marker,)
+    assert tokenizer.decode([marker, *tokenizer.encode("x")]) == "[TOOL_CALLS]x"
+    assert marker not in tokenizer.encode("[TOOL_CALLS]", special=False)
+    # Messages are searched for these names, so that no user writes the token.
+    assert tokenizer.special_names == {"<|endoftext|>", "[TOOL_CALLS]", "<|other|>"}
