@@ -32,6 +32,7 @@ from .builder import (
     function,
     i32,
     let,
+    opaque,
     prefetch,
     scratch,
     size,
@@ -142,7 +143,8 @@ class _Emitter:
                 if self.window:
                     nearest = let(T.if_then_else(together, self.ends[0], limit))
                     start = T.max(start, T.max(i32(0), nearest - self.window) // PAGE)
-                start = let(start)
+                start = opaque(start)
+                last = opaque(last)
                 table = let(self.page_bounds[self.sequences[self._row(z_first)]])
                 with T.serial(T.max(last - start, i32(0))) as step:
                     self.block = let(start + step)
@@ -211,11 +213,11 @@ class _Emitter:
 
     def _attend(self, z: Expr) -> None:
         """One query row, all its heads, against the page: the tokens up to its own, as far back as it looks."""
-        limit = let(self.limits[z] - self.block * PAGE)
-        start = let(T.max(i32(0), limit - self.window)) if self.window else i32(0)
+        limit = opaque(self.limits[z] - self.block * PAGE)
+        start = opaque(T.max(i32(0), limit - self.window)) if self.window else i32(0)
         seen = T.And(limit > 0, start < PAGE) if self.window else limit > 0
         with when(seen):
-            valid = let(T.min(i32(PAGE), limit))
+            valid = opaque(T.min(i32(PAGE), limit))
             for first, count in _head_groups(self.group):
                 scores = self._scores(z, first, count)
                 for g in range(count):
@@ -260,7 +262,7 @@ class _Emitter:
         for half, score in enumerate(scores):
             slots = T.ramp(i32(half * LANES), 1, LANES)
             if self.cap:
-                score = self.isa.capped(score, self.cap * LOG2_E)
+                score = let(self.isa.capped(score, self.cap * LOG2_E))
             score = T.Select(slots < splat(limit), score, lowest)
             if self.window:
                 score = T.Select(slots < splat(start), lowest, score)

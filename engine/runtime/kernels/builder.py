@@ -72,6 +72,16 @@ def let(value: Expr) -> Expr:
     return T.Bind(value)
 
 
+def opaque(value: Expr) -> Expr:
+    """Like `let` of an int32, but the compiler's analysis of indices does not look through it.
+
+    It looks hard at minima, maxima and choices in the bounds of loops: seconds for each kernel, and nothing found.
+    """
+    place = scratch(1, "int32")
+    store(place, value, 0)
+    return T.Bind(place[0])
+
+
 def scratch(count: int, dtype: str = "float32") -> Buffer:
     return T.alloc_buffer((count,), dtype)
 
