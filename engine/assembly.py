@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from ..grammar import GrammarCompiler, Matcher, Vocabulary
 from ..plugins import create_manager
+from ..samplers.quick import QuickDraw
 from .config import EngineConfig
 from .errors import ConfigError
 from .service import DraftParts, Parts
 from .tokenizer import TextTokenizer, build_tokenizer
+
+_LOG = logging.getLogger(__name__)
 
 
 def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | None = None) -> Parts:
@@ -59,7 +63,19 @@ def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | No
         fill_masks=compiler.fill_masks,
         native_matcher=Matcher,
         draft=draft,
+        draw=_draw_kernel(),
     )
+
+
+def _draw_kernel() -> QuickDraw | None:
+    """The kernel for the common sampling chain; None where it cannot be had, and numpy does."""
+    from .runtime.draw import Draw
+
+    try:
+        return Draw()
+    except Exception:
+        _LOG.warning("the sampling kernel could not be compiled; sampling is slower without it", exc_info=True)
+        return None
 
 
 def _check_same_vocabulary(tokenizer: TextTokenizer, draft: TextTokenizer, name: str) -> None:

@@ -18,6 +18,7 @@ from ..plugins.metrics import MetricsSnapshot
 from ..plugins.protocols import CompiledGrammar, GuidedMatcher, KVCache, MaskFiller, Matcher, WayOut
 from ..plugins.shipped_kv import PrefixKV
 from ..samplers import SamplerChain, SamplingParams
+from ..samplers.quick import QuickDraw
 from ..samplers.random import fresh_seed
 from .choice import ActiveRequest
 from .config import DRAFT_LENGTH, EngineConfig
@@ -59,7 +60,7 @@ class Parts:
 
     `vocabulary_size`: V, the width of the logits. `context_length`: tokens that one sequence may hold. `compiler`: the
     grammar compiler, None where no request is constrained. `native_matcher`: the type that `fill_masks` takes. `draft`:
-    the model that guesses, where `speculation` is "draft".
+    the model that guesses, where `speculation` is "draft". `draw`: the kernel for the common sampling chain.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Parts:
     fill_masks: MaskFiller | None = None
     native_matcher: type | tuple[type, ...] = ()
     draft: DraftParts | None = None
+    draw: QuickDraw | None = None
 
 
 class EngineService:
@@ -365,7 +367,7 @@ def _build(
     """Ask the plugins once for everything, and put the loop together from their answers."""
     plugins, limits = parts.plugins, config.limits
     processors = plugins.logits_processors(parts.vocabulary_size, parts.tokenizer.token_bytes)
-    chain = SamplerChain(processors, plugins.sampler(config.sampler), plugins.guard_of)
+    chain = SamplerChain(processors, plugins.sampler(config.sampler), plugins.guard_of, parts.draw)
     kv = plugins.kv_manager(config.kv_manager, parts.cache)
     scheduler = BatchScheduler(
         plugins.scheduler(config.scheduler, kv),

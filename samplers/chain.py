@@ -15,11 +15,13 @@ from .guard import Guard, QuarantineError
 from .logprobs import RowLogprobs, logprobs
 from .narrow import Narrowed
 from .protocols import ChoiceView, Logits, LogitsProcessor, MaskRows, Phase, Sampler
+from .quick import EMPTY, LEFT, QuickDraw, is_quick, quick_rows
 from .shipped import default_processors
 from .transforms import Cut, Temperature, heat
 
 _PHASES: tuple[Phase, ...] = ("edit", "shape")
 _TRUSTED: frozenset[type] = frozenset({SeededSampler, *map(type, default_processors())})
+_NO_TOKEN = "the grammar allows no token here"
 Part = LogitsProcessor | Sampler
 
 
@@ -72,7 +74,8 @@ class SamplerChain:
 
     The transforms and the sampler that were written with it change the batch in place. Any other works on a copy of its
     rows, so that what it leaves behind when it raises, or hangs, is thrown away, and its answers are checked.
-    `guard_of`: the guard of the plugin that a part comes from, None for the engine's own.
+    `guard_of`: the guard of the plugin that a part comes from, None for the engine's own. `quick`: a kernel for rows
+    that ask for common options only.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class SamplerChain:
         processors: Sequence[LogitsProcessor],
         sampler: Sampler,
         guard_of: Callable[[Part], Guard | None] | None = None,
+        quick: QuickDraw | None = None,
     ) -> None:
         guard_of = guard_of or guards_of_foreign_parts()
         ordered = sorted(processors, key=lambda p: (_PHASES.index(p.phase), p.order, p.name))
@@ -88,6 +92,7 @@ class SamplerChain:
         self._guards = [guard_of(processor) for processor in ordered]
         self._sampler_guard = guard_of(sampler)
         self._plain = type(sampler) is SeededSampler
+        self._quick = quick if self._plain else None
         self._active: dict[ChoiceView, int] = {}
 
     # ------------------------------------------------------------------------------------------ a choice's life
@@ -174,19 +179,63 @@ class SamplerChain:
             self._fail(outcome, logits, i, Fault(None, BadLogitsError("the model's logits hold NaN or infinity")))
         active = [self._active[row] for row in rows]
         self._edit(logits, rows, active, outcome)
-        if masks is not None:
-            bits.apply(logits, masks)
-            for i in np.flatnonzero(bits.empty(masks)).tolist():
-                self._fail(outcome, logits, i, Fault(None, EmptyMaskError("the grammar allows no token here")))
-        if masks is not None or any(guard is not None for guard in self._guards):
-            for i in np.flatnonzero(np.isneginf(logits.max(axis=1))).tolist():
-                self._fail(outcome, logits, i, self._emptied(active[i]))
-        narrowed = self._shape(logits, rows, masks, active, outcome)
-        self._draw(logits, rows, narrowed, outcome)
+        quick = self._draw_quick(logits, rows, masks, active, outcome)
+        if len(quick) < len(rows):
+            self._draw_stepwise(logits, rows, masks, active, quick, outcome)
         for i, row in enumerate(rows):
             if i in outcome.raw and i not in outcome.faults:
                 outcome.logprobs[i] = logprobs(outcome.raw[i], int(outcome.tokens[i]), row.params.top_logprobs)
         return outcome
+
+    def _draw_quick(
+        self,
+        logits: Logits,
+        rows: Sequence[ChoiceView],
+        masks: MaskRows | None,
+        active: Sequence[int],
+        outcome: Outcome,
+    ) -> set[int]:
+        """Draw for the rows that the kernel can do; those that are done."""
+        if self._quick is None or not self._quick.fits(logits.shape[1]) or not logits.flags.c_contiguous:
+            return set()
+        at = [i for i, bit in enumerate(active) if i not in outcome.faults and is_quick(self.processors, bit)]
+        if not at:
+            return set()
+        tokens = self._quick(logits, masks, quick_rows(at, rows))
+        done = set()
+        for i, token in zip(at, tokens.tolist(), strict=True):
+            if token == EMPTY:
+                grammars = masks is not None and not masks[i].any()
+                fault = Fault(None, EmptyMaskError(_NO_TOKEN)) if grammars else self._emptied(active[i])
+                self._fail(outcome, logits, i, fault)
+            elif token != LEFT:
+                outcome.tokens[i] = token
+            if token != LEFT:
+                done.add(i)
+        return done
+
+    def _draw_stepwise(
+        self,
+        logits: Logits,
+        rows: Sequence[ChoiceView],
+        masks: MaskRows | None,
+        active: Sequence[int],
+        done: set[int],
+        outcome: Outcome,
+    ) -> None:
+        """Mask, shape and draw, one transform after another, the rows that are not `done`."""
+        if masks is not None:
+            bits.apply(logits, masks)
+            for i in np.flatnonzero(bits.empty(masks)).tolist():
+                if i not in done:
+                    self._fail(outcome, logits, i, Fault(None, EmptyMaskError(_NO_TOKEN)))
+        if masks is not None or any(guard is not None for guard in self._guards):
+            for i in np.flatnonzero(np.isneginf(logits.max(axis=1))).tolist():
+                if i not in done:
+                    self._fail(outcome, logits, i, self._emptied(active[i]))
+        left = [0 if i in done else bit for i, bit in enumerate(active)]
+        narrowed = self._shape(logits, rows, masks, left, outcome)
+        self._draw(logits, rows, narrowed, done, outcome)
 
     def _edit(self, logits: Logits, rows: Sequence[ChoiceView], active: Sequence[int], outcome: Outcome) -> None:
         for k, at in self._asked("edit", rows, active, outcome):
@@ -297,8 +346,15 @@ class SamplerChain:
 
     # --------------------------------------------------------------------------------------------------- the draw
 
-    def _draw(self, logits: Logits, rows: Sequence[ChoiceView], narrowed: Sequence[Narrowed], outcome: Outcome) -> None:
-        at = [i for i in range(len(rows)) if i not in outcome.faults]
+    def _draw(
+        self,
+        logits: Logits,
+        rows: Sequence[ChoiceView],
+        narrowed: Sequence[Narrowed],
+        done: set[int],
+        outcome: Outcome,
+    ) -> None:
+        at = [i for i in range(len(rows)) if i not in outcome.faults and i not in done]
         if self._plain:
             self._draw_plain(logits, rows, narrowed, at, outcome)
             return

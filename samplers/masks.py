@@ -11,7 +11,7 @@ from .protocols import Logits, MaskRows
 
 WORD = 32
 # For each byte of a row, the highest value that each of its eight tokens may have: float32 [256, 8].
-_CEILINGS = np.where(
+CEILINGS = np.where(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), np.inf, -np.inf
 ).astype(np.float32)
 
@@ -36,7 +36,7 @@ def unpack(rows: MaskRows, vocabulary: int) -> NDArray[np.bool_]:
 def apply(logits: Logits, rows: MaskRows) -> None:
     """Set `logits`, float32 [B, V], to -inf where `rows`, uint32 [B, W], has no bit."""
     # The minimum with a ceiling is a tenth of the time of a conditional copy.
-    ceilings = _CEILINGS.take(_bytes(rows), axis=0).reshape(len(rows), -1)
+    ceilings = CEILINGS.take(_bytes(rows), axis=0).reshape(len(rows), -1)
     np.minimum(logits, ceilings[:, : logits.shape[1]], out=logits)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -33,20 +33,29 @@ Kernel = Callable[..., Any]
 @cache
 def load_walk() -> Kernel:
     """The walking kernel for this machine's processor, see `kernels`."""
-    path = cache_folder("kernels", f"walk-{_fingerprint()}.so")
+
+    def make() -> Any:
+        from .kernels import walk_kernel
+
+        return walk_kernel()
+
+    return load_kernel("walk", make, _SOURCES)
+
+
+def load_kernel(name: str, make: Callable[[], Any], sources: Sequence[str]) -> Kernel:
+    """The function `name` of the TIR that `make` gives, as machine code. `sources`: the files that shape it."""
+    path = cache_folder("kernels", f"{name}-{_fingerprint(sources)}.so")
     module = _load(path)
     if module is None:
         import tvm
 
-        from .kernels import walk_kernel
-
         target = {"kind": "llvm", "mcpu": str(tvm.target.codegen.llvm_get_system_cpu())}
-        executable = tvm.compile(walk_kernel(), target=target)
+        executable = tvm.compile(make(), target=target)
         # No compiler, no linker, no space, no permission: the code in memory is as good.
         with contextlib.suppress(Exception), replacing(path) as temporary:
             executable.export_library(str(temporary))
         module = executable
-    return module["walk"]  # type: ignore[no-any-return, unused-ignore]
+    return module[name]  # type: ignore[no-any-return, unused-ignore]
 
 
 def _load(path: Path) -> Any:
@@ -77,8 +86,8 @@ def _processor() -> str:
     return "\n".join([platform.machine(), platform.processor(), *known])
 
 
-def _fingerprint() -> str:
+def _fingerprint(sources: Sequence[str]) -> str:
     digest = hashlib.sha256(repr((version("apache-tvm"), version("apache-tvm-ffi"), _processor())).encode())
-    for source in _SOURCES:
+    for source in sources:
         digest.update(Path(source).read_bytes())
     return digest.hexdigest()[:32]
