@@ -95,6 +95,7 @@ class Tables:
         self.high: Int32s = reserve(FRAMES, np.int32)
         self.scopes: Int32s = reserve(FRAMES, np.int32)
         self.stacks = Stacks()
+        self.outside = 0  # bytes that handlers keep, roughly
         self.token_rows: dict[int, TokenEdges] = {}  # rows that take tokens as such, once they are built
         self.next_row: Int32s = reserve(TRANSITIONS, np.int32)
         self.next_frame: Int32s = reserve(TRANSITIONS, np.int32)
@@ -411,7 +412,7 @@ class Tables:
         rows = self._dense_used + self._sparse_used - DENSE_ROWS
         per_row = 8 + 4 + 4 + 8 + 16 + 4 + 1
         fixed = self._dense_filled * 1024 + rows * per_row + self._frames_used * 28
-        return fixed + 8 * (self._edges_used + self._words_used + self._transitions_used)
+        return fixed + self.outside + 8 * (self._edges_used + self._words_used + self._transitions_used)
 
     @property
     def crowded(self) -> bool:

@@ -27,6 +27,7 @@ from .ways import WayFinder
 
 MAX_TEXT: Final = 32_768
 _MOST_SPARE: Final = 512
+_BYTES_PER_FRAME: Final = 1_500
 MAX_TRANSITIONS: Final = 6_000_000
 _SPARE: Final = 8
 """Labels that a frame has room for beside those there are: beyond that the kernels ask again and again for the same."""
@@ -205,4 +206,5 @@ class GrammarAutomaton:
                 )
             frame = self.tables.frame(key, self, labels=min(self.rows.label_count + _SPARE, _MOST_SPARE), high=most)
             self._frames[frame] = places
+            self.tables.outside += _BYTES_PER_FRAME
         return frame

@@ -276,7 +276,7 @@ class Rows:
         tables = self._tables
         tables.set_loops(row, classes, counted=counted)
         if everything:
-            waiting = np.unique(values[0xC2:0xF5]).tolist()
+            waiting = list(set(values[0xC2:0xF5].tolist()))
             seen: set[int] = set()
             while waiting:
                 inner = waiting.pop() & ~COUNT
@@ -284,7 +284,7 @@ class Rows:
                     continue
                 seen.add(inner)
                 tables.loops[inner] = tables.loops[row]
-                waiting += np.unique(tables.rows[inner][0x80:0xC0]).tolist()
+                waiting += set(tables.rows[inner][0x80:0xC0].tolist())
         if looping.sum() >= _WIDE_FROM:
             tables.wide[row] = row
 
