@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,20 @@ def test_samples_run(page: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
     for block in BLOCK.findall(page.read_text(encoding="utf-8")):
         if not block.startswith(SKIP):
             exec(compile(block, str(page), "exec", dont_inherit=True), names)
+
+
+@pytest.mark.model
+def test_the_notebook_runs(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    monkeypatch.setattr(engine, "close", lambda: None)
+    monkeypatch.setattr(slipcast.engine, "Engine", lambda *args, **options: engine)
+    cells = json.loads((ROOT / "examples" / "token_probabilities.ipynb").read_text(encoding="utf-8"))["cells"]
+    names: dict[str, Any] = {"__name__": "notebook"}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), "notebook", "exec", dont_inherit=True), names)
+    assert names["notes"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

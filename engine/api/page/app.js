@@ -66,7 +66,7 @@ function constraint() {
   if (kind === "json_object") return { response_format: { type: "json_object" } };
   if (kind === "regex") return { guided_regex: source };
   if (kind === "choice") return { guided_choice: source.split("\n").filter((line) => line) };
-  if (kind === "grammar") return { guided_grammar: source };
+  if (kind === "grammar") return { response_format: { type: "grammar", grammar: source, syntax: "grammarbnf" } };
   return {};
 }
 
