@@ -77,13 +77,13 @@ def _uri(*, relative: bool, more: str = "", private: str = "") -> str:
     segments = rf"(?:/{char}*)*"
     absolute = rf"/(?:{char}+{segments})?"
     start = rf"//{authority}{segments}|{absolute}"
-    full = rf"[A-Za-z][A-Za-z0-9+\-.]*:(?:{start}|{char}+{segments}|)"
+    scheme = r"[A-Za-z][A-Za-z0-9+\-.]*:"
     query = rf"(?:\?(?:[{plain}:@/?{private}]|{encoded})*)?"
     fragment = rf"(?:#(?:[{plain}:@/?]|{encoded})*)?"
     if relative:
-        rootless = rf"(?:[{plain}@]|{encoded})+{segments}"
-        return rf"(?:{full}|{start}|{rootless}|){query}{fragment}"
-    return f"{full}{query}{fragment}"
+        first = rf"(?:[{plain}@]|{encoded})+"
+        return rf"(?:(?:{scheme})?(?:{start}|)|(?:{scheme}{char}+|{first}){segments}){query}{fragment}"
+    return rf"{scheme}(?:{start}|{char}+{segments}|){query}{fragment}"
 
 
 def _uri_template() -> str:

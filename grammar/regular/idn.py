@@ -10,12 +10,14 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import groupby
 
 from .charset import CharSet
 from .dfa import Dfa, LazyDfa, interned, star
 from .language import Language
 from .patterns import template
 from .products import all_of, any_of, none_of
+from .unicode import property_set
 
 _LABEL_LENGTH = 63
 # A non-ASCII label becomes "xn--" and at least one character for each of its own, and a delta has at least two digits
@@ -36,25 +38,24 @@ def _sets() -> dict[str, CharSet]:
 
     valid = _decoded(idnadata.codepoint_classes["PVALID"])
     context = _decoded(idnadata.codepoint_classes["CONTEXTO"]) | _decoded(idnadata.codepoint_classes["CONTEXTJ"])
-    directions: dict[str, list[tuple[int, int]]] = {}
-    marks, viramas = [], []
-    for code_point in valid | context:
-        char = chr(code_point)
-        directions.setdefault(unicodedata.bidirectional(char), []).append((code_point, code_point))
-        if unicodedata.category(char).startswith("M"):
-            marks.append((code_point, code_point))
-        if unicodedata.combining(char) == 9:
-            viramas.append((code_point, code_point))
+    scripts = {name.lower(): _decoded(ranges) for name, ranges in idnadata.scripts.items()}
+    marks = (valid | context) & property_set("M")
+    viramas = [(mark, mark) for mark in marks if unicodedata.combining(chr(mark)) == 9]
+    # Most characters are ideographs and Hangul syllables, left to right all of them but for marks.
+    many = ((scripts["han"] | property_set("Script=Hangul")) & (valid | context)) - marks
+    directions: dict[str, list[tuple[int, int]]] = {"L": list(many.ranges())}
+    for first, last in ((valid | context) - many).ranges():
+        for direction, run in groupby(range(first, last + 1), lambda point: unicodedata.bidirectional(chr(point))):
+            points = list(run)
+            directions.setdefault(direction, []).append((points[0], points[-1]))
     directions["L"] += [(ord("A"), ord("Z"))]
     sets = {f"bidi_{name or 'none'}": CharSet.of(*ranges) for name, ranges in directions.items()}
     for name in ("L", "R", "AL", "AN", "EN", "ES", "CS", "ET", "ON", "BN", "NSM"):
         sets.setdefault(f"bidi_{name}", CharSet.of())
-    scripts = {name.lower(): _decoded(ranges) for name, ranges in idnadata.scripts.items()}
     joining = {f"join_{kind}": _decoded(ranges) for kind, ranges in idnadata.joining_types.items()}
-    mark = CharSet.of(*marks)
     cjk = scripts["hiragana"] | scripts["katakana"] | scripts["han"]
     return {
-        **sets, **scripts, **joining, "valid": valid - CharSet.chars("-"), "mark": mark, "virama": CharSet.of(*viramas),
+        **sets, **scripts, **joining, "valid": valid - CharSet.chars("-"), "mark": marks, "virama": CharSet.of(*viramas),
         "cjk": cjk - CharSet.chars("\u30fb"),
     }
 
