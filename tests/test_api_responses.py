@@ -19,7 +19,7 @@ from slipcast.engine.api.messages import Message
 from slipcast.engine.api.response_types import InputItem, Response
 from slipcast.engine.api.responses import ResponseStore, conversation_of
 from slipcast.engine.api.server import create_app
-from slipcast.engine.request import Event, Failed, GenerationRequest, TextDelta
+from slipcast.engine.request import Event, Failed, Finished, GenerationRequest, TextDelta, Usage
 from slipcast.grammar.errors import SchemaError
 
 PLACE = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
@@ -146,6 +146,32 @@ def test_an_answer_that_was_cut_off(client: openai.OpenAI, service: FakeService)
     assert answer.incomplete_details.reason == "max_output_tokens"
     *_, last = client.responses.create(model="fake", input="hi", max_output_tokens=1, stream=True)
     assert last.type == "response.incomplete"
+
+
+def thinking(request: GenerationRequest) -> Iterator[Event]:
+    yield TextDelta(0, "", reasoning="Hm")
+    yield TextDelta(0, "", reasoning=", so.")
+    yield TextDelta(0, "Hello")
+    yield Finished(0, "stop", Usage(3, 5, reasoning_tokens=4))
+
+
+def test_thinking_is_an_item_of_its_own(client: openai.OpenAI, service: FakeService) -> None:
+    service.script = thinking
+    answer = client.responses.create(model="fake", input="hi")
+    thought, message = answer.output
+    assert thought.type == "reasoning" and thought.content[0].text == "Hm, so."
+    assert message.type == "message" and answer.output_text == "Hello"
+    assert answer.usage.output_tokens_details.reasoning_tokens == 4
+    kinds = [event.type for event in client.responses.create(model="fake", input="hi", stream=True)]
+    assert kinds[2:7] == [
+        "response.output_item.added",
+        "response.reasoning_text.delta",
+        "response.reasoning_text.delta",
+        "response.reasoning_text.done",
+        "response.output_item.done",
+    ]
+    client.responses.create(model="fake", input="two", previous_response_id=answer.id)
+    assert service.prompt_text() == "<user>hi<assistant>Hello<user>two<assistant>"
 
 
 def failing(request: GenerationRequest) -> Iterator[Event]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 from ...plugins import CallDelta, ToolDelta
@@ -41,13 +41,23 @@ class ResponseEvent(WireResponse):
         )
 
 
+Kind = Literal["message", "call", "reasoning"]
+PREFIXES: dict[Kind, str] = {"message": "msg", "call": "fc", "reasoning": "rs"}
+EVENTS: dict[Kind, str] = {
+    "message": "response.output_text",
+    "call": "response.function_call_arguments",
+    "reasoning": "response.reasoning_text",
+}
+
+
 class _Item:
     """An output item that is being written."""
 
-    def __init__(self, index: int, call: CallDelta | None = None) -> None:
+    def __init__(self, index: int, kind: Kind, name: str | None = None) -> None:
         self.index = index
-        self.name = None if call is None else call.name
-        self.id = f"{'msg' if call is None else 'fc'}_{uuid4().hex}"
+        self.kind = kind
+        self.name = name
+        self.id = f"{PREFIXES[kind]}_{uuid4().hex}"
         self.call_id = new_call_id()
         self.pieces: list[str] = []
         self.logprobs: list[TokenLogprob] = []
@@ -60,16 +70,19 @@ class _Item:
     def part(self) -> wire.OutputText:
         return wire.OutputText(type="output_text", text=self.text, annotations=[], logprobs=self.logprobs)
 
-    def item(self, status: wire.Status) -> wire.OutputMessage | wire.OutputCall:
+    def item(self, status: wire.Status) -> wire.OutputItem:
         """The item as far as it has come; one that is just begun has no content."""
-        if self.name is None:
+        if self.kind == "reasoning":
+            thought = [] if status == "in_progress" else [wire.ReasoningText(type="reasoning_text", text=self.text)]
+            return wire.OutputReasoning(type="reasoning", id=self.id, status=status, summary=[], content=thought)
+        if self.kind == "message":
             content = [] if status == "in_progress" else [self.part]
             return wire.OutputMessage(type="message", id=self.id, status=status, role="assistant", content=content)
         return wire.OutputCall(
             type="function_call",
             id=self.id,
             call_id=self.call_id,
-            name=self.name,
+            name=self.name or "",
             arguments=self.text,
             status=status,
         )
@@ -85,7 +98,7 @@ class ResponseAssembler:
         self._reader = head.reader()
         self._number = 0
         self._open: _Item | None = None
-        self._output: list[wire.OutputMessage | wire.OutputCall] = []
+        self._output: list[wire.OutputItem] = []
 
     @property
     def done(self) -> bool:
@@ -102,6 +115,8 @@ class ResponseAssembler:
             told.append(self._event("response.in_progress", response=self._dump(self._head.response)))
         if isinstance(event, TextDelta):
             self._tally.count(event)
+            if event.reasoning:
+                told += self._add("reasoning", None, event.reasoning, [])
             logprobs = list(logprobs_of(event.tokens).content or ()) if self._head.logprobs else []
             for delta in self._reader.push(event.text):
                 told += self._delta(delta, logprobs)
@@ -128,34 +143,35 @@ class ResponseAssembler:
         ]
 
     def _delta(self, delta: ToolDelta, logprobs: list[TokenLogprob]) -> list[ResponseEvent]:
+        if isinstance(delta, CallDelta):
+            return self._add("call", delta.name, delta.arguments, [])
+        return self._add("message", None, delta.text, logprobs)
+
+    def _add(self, kind: Kind, name: str | None, text: str, logprobs: list[TokenLogprob]) -> list[ResponseEvent]:
+        """More of the item that is open, or the beginning of another: a call's name begins one."""
         told: list[ResponseEvent] = []
-        call = delta if isinstance(delta, CallDelta) else None
-        begins = self._open is None or (call is not None and call.name is not None)
-        if begins or (self._open is not None and (self._open.name is None) != (call is None)):
+        if self._open is None or self._open.kind != kind or name is not None:
             told += self._close("completed")
-            told += self._begin(call)
+            told += self._begin(kind, name)
         item = self._open
         assert item is not None
-        text = delta.arguments if isinstance(delta, CallDelta) else delta.text
         if not text:
             return told
         item.pieces.append(text)
-        where = {"item_id": item.id, "output_index": item.index}
-        if call is None:
+        where: dict[str, Any] = {"item_id": item.id, "output_index": item.index}
+        if kind == "message":
             item.logprobs += logprobs
-            dumped = [entry.model_dump() for entry in logprobs]
-            told.append(
-                self._event("response.output_text.delta", **where, content_index=0, delta=text, logprobs=dumped)
-            )
-        else:
-            told.append(self._event("response.function_call_arguments.delta", **where, delta=text))
+            where |= {"content_index": 0, "logprobs": [entry.model_dump() for entry in logprobs]}
+        elif kind == "reasoning":
+            where["content_index"] = 0
+        told.append(self._event(f"{EVENTS[kind]}.delta", **where, delta=text))
         return told
 
-    def _begin(self, call: CallDelta | None) -> list[ResponseEvent]:
-        item = self._open = _Item(len(self._output), call)
+    def _begin(self, kind: Kind, name: str | None) -> list[ResponseEvent]:
+        item = self._open = _Item(len(self._output), kind, name)
         added = item.item("in_progress").model_dump()
         told = [self._event("response.output_item.added", output_index=item.index, item=added)]
-        if call is None:
+        if kind == "message":
             where = {"item_id": item.id, "output_index": item.index, "content_index": 0}
             told.append(self._event("response.content_part.added", **where, part=item.part.model_dump()))
         return told
@@ -165,20 +181,18 @@ class ResponseAssembler:
         item, self._open = self._open, None
         if item is None:
             return []
-        where = {"item_id": item.id, "output_index": item.index}
-        told = []
-        if item.name is None:
+        where: dict[str, Any] = {"item_id": item.id, "output_index": item.index}
+        if item.kind == "message":
             part = item.part.model_dump()
-            told.append(
-                self._event(
-                    "response.output_text.done", **where, content_index=0, text=item.text, logprobs=part["logprobs"]
-                )
-            )
-            told.append(self._event("response.content_part.done", **where, content_index=0, part=part))
+            where["content_index"] = 0
+            told = [
+                self._event(f"{EVENTS[item.kind]}.done", **where, text=item.text, logprobs=part["logprobs"]),
+                self._event("response.content_part.done", **where, part=part),
+            ]
+        elif item.kind == "reasoning":
+            told = [self._event(f"{EVENTS[item.kind]}.done", **where, content_index=0, text=item.text)]
         else:
-            told.append(
-                self._event("response.function_call_arguments.done", **where, name=item.name, arguments=item.text)
-            )
+            told = [self._event(f"{EVENTS[item.kind]}.done", **where, name=item.name, arguments=item.text)]
         done = item.item(status)
         self._output.append(done)
         told.append(self._event("response.output_item.done", output_index=item.index, item=done.model_dump()))
@@ -187,7 +201,7 @@ class ResponseAssembler:
     def _finish(self, finished: Finished | None, told: list[ResponseEvent]) -> Sequence[ResponseEvent | wire.Response]:
         complete = finished is None or finished.reason == "stop"
         if self._open is None and not self._output:
-            told += self._begin(None)
+            told += self._begin("message", None)
         told += self._close("completed" if complete else "incomplete")
         cut: Any = "max_output_tokens" if finished is not None and finished.reason == "length" else "cancelled"
         response = self._head.response.model_copy(
@@ -214,11 +228,11 @@ class ResponseAssembler:
 
 
 def _usage(usage: Usage) -> wire.ResponseUsage:
-    details = usage.prompt_tokens_details
+    details, thought = usage.prompt_tokens_details, usage.completion_tokens_details
     return wire.ResponseUsage(
         input_tokens=usage.prompt_tokens,
         input_tokens_details=wire.InputDetails(cached_tokens=details.cached_tokens if details else 0),
         output_tokens=usage.completion_tokens,
-        output_tokens_details=wire.OutputDetails(reasoning_tokens=0),
+        output_tokens_details=wire.OutputDetails(reasoning_tokens=thought.reasoning_tokens if thought else 0),
         total_tokens=usage.total_tokens,
     )

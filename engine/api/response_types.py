@@ -230,6 +230,26 @@ class OutputCall(WireResponse):
     status: Status
 
 
+class ReasoningText(WireResponse):
+    """What the model thought."""
+
+    type: Literal["reasoning_text"] = "reasoning_text"
+    text: str
+
+
+class OutputReasoning(WireResponse):
+    """Thinking before the answer, in the model's own words."""
+
+    type: Literal["reasoning"]
+    id: str
+    status: Status
+    summary: list[Any]
+    content: list[ReasoningText]
+
+
+OutputItem = OutputMessage | OutputCall | OutputReasoning
+
+
 class InputDetails(WireResponse):
     """How much of the input was not computed again."""
 
@@ -281,7 +301,7 @@ class Response(WireResponse):
     max_output_tokens: int | None
     metadata: dict[str, Any]
     model: str
-    output: list[OutputMessage | OutputCall]
+    output: list[OutputItem]
     parallel_tool_calls: bool
     previous_response_id: str | None
     reasoning: dict[str, None]

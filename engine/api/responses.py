@@ -184,13 +184,13 @@ def conversation_of(items: str | Sequence[wire.InputItem]) -> list[Message]:
     return messages
 
 
-def _items(output: Sequence[wire.OutputMessage | wire.OutputCall]) -> list[wire.InputItem]:
+def _items(output: Sequence[wire.OutputItem]) -> list[wire.InputItem]:
     """What was answered, as later input."""
     items: list[wire.InputItem] = []
     for item in output:
         if isinstance(item, wire.OutputMessage):
             items.append(wire.InputMessage(role="assistant", content="".join(part.text for part in item.content)))
-        else:
+        elif isinstance(item, wire.OutputCall):
             items.append(
                 wire.InputCall(type="function_call", call_id=item.call_id, name=item.name, arguments=item.arguments)
             )
