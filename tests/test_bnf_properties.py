@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from slipcast.grammar import GrammarCompiler, Vocabulary
-from slipcast.grammar.bnf.ir import Chars, Choice, Grammar, Node, Reference, Regex, Repeat, Sequence, Text
+from slipcast.grammar.bnf.ir import Chars, Choice, Grammar, JsonSchema, Node, Reference, Regex, Repeat, Sequence, Text
 from slipcast.grammar.errors import GrammarTextError
 from slipcast.grammar.regular import CharSet, whole_pattern
 from tokens_machines import bits, random_tokens
@@ -105,7 +105,7 @@ def byte_compiler() -> GrammarCompiler:
     return GrammarCompiler(BYTES)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=120, deadline=None, suppress_health_check=SLOW)
 @given(grammars, st.randoms(use_true_random=False))
 def test_the_same_texts_as_an_independent_recogniser(grammar: Grammar, chance: random.Random) -> None:
     judge = Recogniser(grammar)
@@ -126,7 +126,7 @@ def test_the_same_texts_as_an_independent_recogniser(grammar: Grammar, chance: r
 
 
 @pytest.mark.parametrize("seed", range(4))
-@settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=15, deadline=None, suppress_health_check=SLOW)
 @given(grammar=grammars, chance=st.randoms(use_true_random=False))
 def test_masks_are_what_accept_takes_and_nothing_is_a_dead_end(
     seed: int, grammar: Grammar, chance: random.Random
@@ -164,6 +164,75 @@ def test_masks_are_what_accept_takes_and_nothing_is_a_dead_end(
         text += tokens[token] or b""
         if len(text) > 14:
             break
+
+
+SCHEMAS = (
+    {"type": "integer"},
+    {"type": "string", "maxLength": 2},
+    {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"], "additionalProperties": False},
+    {"type": "array", "items": {"type": "integer"}, "maxItems": 2},
+    {"enum": [1, "a", None]},
+    {"type": ["number", "null"]},
+    {"type": "object", "additionalProperties": {"type": "integer"}},
+)
+JSON_TOKENS = [*[bytes((byte,)) for byte in range(256)], b'{"', b'":', b'"a"', b"12", b"[1", b"1]", b'"}', b"e}", None]
+JSON_COMPILER = GrammarCompiler(Vocabulary(JSON_TOKENS, [len(JSON_TOKENS) - 1]))
+
+
+class JsonRecogniser(Recogniser):
+    """Knows schemas as well: a text is one if the schema's own grammar says so."""
+
+    def match(self, node: Node, at: int) -> frozenset[int]:
+        if isinstance(node, JsonSchema):
+            grammar = JSON_COMPILER.json_schema(node.schema)
+            return frozenset(e for e in range(at + 1, len(self.text) + 1) if grammar.accepts(self.text[at:e]))
+        return super().match(node, at)
+
+
+def with_schemas(chance: random.Random, depth: int) -> Node:
+    kind = chance.random()
+    if not depth or kind < 0.45:
+        leaves: list[Node] = [Text("a"), Text("1"), Text(","), Text('{"a"'), Reference("x"), Reference("root")]
+        return chance.choice([*leaves, *[JsonSchema(chance.choice(SCHEMAS)) for _ in range(3)]])
+    if kind < 0.92:
+        kinds = Sequence if kind < 0.75 else Choice
+        return kinds((with_schemas(chance, depth - 1), with_schemas(chance, depth - 1)))
+    return Repeat(with_schemas(chance, depth - 1), 0, chance.choice([1, 2, None]))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_schemas_among_rules(seed: int) -> None:
+    """Schemas beside schemas, text and recursion: the same texts, masks and ways out as by trying everything."""
+    chance = random.Random(seed)
+    grammar = Grammar({"root": with_schemas(chance, 3), "x": with_schemas(chance, 2)})
+    try:
+        compiled = JSON_COMPILER.compile(grammar)
+    except GrammarTextError:
+        return
+    judge = JsonRecogniser(grammar)
+    assert judge.accepts(compiled.shortest.decode())
+    sampled = compiled.sample(seed)[:40]
+    for _ in range(6):
+        place = chance.randrange(len(sampled) + 1)
+        change = chance.choice(["1", "a", '"', ",", "}", "{", "", " "])
+        text = sampled[:place] + change + sampled[place + chance.randrange(2) :]
+        assert compiled.accepts(text) == judge.accepts(text)
+    matcher = compiled.matcher()
+    row = np.zeros(JSON_COMPILER.vocabulary.words, np.int32)
+    said = b""
+    for _ in range(5):
+        matcher.fill_mask(row)
+        allowed = bits(row, len(JSON_TOKENS))
+        assert allowed == {token for token in range(len(JSON_TOKENS)) if matcher.fork().accept(token)}
+        assert judge.accepts((said + matcher.way_out().data).decode())
+        usual = sorted(token for token in allowed if not 128 <= token < 256)
+        if not usual:
+            break
+        token = chance.choice(usual)
+        assert matcher.accept(token)
+        if matcher.is_terminated():
+            break
+        said += JSON_TOKENS[token] or b""
 
 
 @lru_cache
