@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
 
 from starlette.requests import ClientDisconnect, Request
@@ -92,13 +91,12 @@ def _response(answer: HttpResponse, plugin: str) -> Response:
 async def _pieces(body: AsyncIterator[bytes], plugin: str) -> AsyncIterator[bytes]:
     """The body as it comes. What fails in it ends the answer where it is, since its status is sent."""
     try:
-        if hasattr(body, "aclose"):
-            async with aclosing(body):
-                async for piece in body:
-                    yield piece
-        else:
-            async for piece in body:
-                yield piece
+        async for piece in body:
+            yield piece
     except Exception:
         _LOG.exception("a streamed answer of the plugin %r failed", plugin)
         raise
+    finally:
+        # A client that leaves ends this generator, and what it reads from must hear of that.
+        if isinstance(body, AsyncGenerator):
+            await body.aclose()
