@@ -23,7 +23,7 @@ from .pause import COLLECTOR
 from .pipeline import Arena, JsonOptions, Registry, WhitespaceMode
 from .regular import whole_pattern, words
 from .sampling import sample
-from .schema import Content, Report, Schema
+from .schema import Content, Report, inspect
 from .tokens import Matcher, TokenLevel, Vocabulary
 from .tokens.matcher import MaskRow
 
@@ -42,7 +42,7 @@ class CompiledGrammar:
         automaton: JsonAutomaton | TextAutomaton | GrammarAutomaton,
         level: TokenLevel,
         kind: str,
-        schema: Schema | None = None,
+        report: Callable[[], Report] | None = None,
         rules: GrammarReport | None = None,
     ) -> None:
         self.kind = kind
@@ -51,7 +51,7 @@ class CompiledGrammar:
         """Of a grammar of rules: which are used and which are not, and warnings."""
         self._automaton = automaton
         self._level = level
-        self._schema = schema
+        self._report = report
 
     def matcher(self) -> Matcher:
         """A new matcher at the beginning of a text."""
@@ -73,7 +73,7 @@ class CompiledGrammar:
     @property
     def report(self) -> Report:
         """Per pointer of the schema: enforced, annotation, or refused and why. Empty for grammars without a schema."""
-        return Report("") if self._schema is None else self._schema.report()
+        return Report("") if self._report is None else self._report()
 
 
 class GrammarCompiler:
@@ -134,7 +134,13 @@ class GrammarCompiler:
 
         def build(arena: Arena) -> CompiledGrammar:
             automaton, read = arena.json(schema, options, registry)
-            return CompiledGrammar(automaton, arena.level, "json_schema", read)
+            report = read.report
+            if isinstance(content, Content):  # of the schema as it was, whatever becomes of the caller's objects
+
+                def report() -> Report:
+                    return inspect(content.schema(), dialect=dialect, formats=formats)
+
+            return CompiledGrammar(automaton, arena.level, "json_schema", report)
 
         return self._get(key, build)
 
@@ -284,7 +290,11 @@ class GrammarCompiler:
 
 def _line(key: tuple[object, ...]) -> str | None:
     kind, source, *rest = key
-    record: dict[str, Any] = {"kind": kind, "source": source.json() if isinstance(source, Content) else source}
+    if isinstance(source, Content):
+        source = source.json()
+        if source is None:
+            return None
+    record: dict[str, Any] = {"kind": kind, "source": source}
     if kind == "grammar":
         record["options"] = dict(zip(("syntax", "start"), rest, strict=True))
     elif kind == "structural_tag":

@@ -218,6 +218,7 @@ class _Fold:
     def run(self, goal: Goal, kind: str) -> tuple[Any, ...]:
         if goal.impossible:
             return ()
+        base: Any = None
         gathered: list[Any] = []
         choices: list[Callable[[], tuple[Any, ...]]] = []
         for literal in goal.literals:

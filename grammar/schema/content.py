@@ -61,14 +61,21 @@ class Content:
         """Text that is equal for equal content."""
         if self._normal is None:
             try:
-                self._normal = repr(_sorted(marshal.loads(self._bytes), False, False))
+                self._normal = repr(_sorted(self.schema(), False, False))
             except (RecursionError, TypeError):
                 self._normal = repr(self._bytes)
         return self._normal
 
-    def json(self) -> str:
-        """The schema as JSON."""
-        return json.dumps(marshal.loads(self._bytes), ensure_ascii=False)
+    def schema(self) -> Any:
+        """The schema again, as new objects."""
+        return marshal.loads(self._bytes)
+
+    def json(self) -> str | None:
+        """The schema as JSON; None if an annotation in it is no JSON."""
+        try:
+            return json.dumps(self.schema(), ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):
+            return None
 
 
 def _few(schema: Any) -> bool:
