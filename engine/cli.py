@@ -78,6 +78,7 @@ def build_parser() -> Parser:
     _add_grammar(commands.add_parser("grammar", help="look at a grammar text, or write it in another syntax"))
     _add_convert(commands.add_parser("convert", help="quantise a model, and say what that costs"))
     _add_plugins(commands.add_parser("plugins", help="list plugins, or begin one of your own"))
+    _add_compile(commands.add_parser("compile", help="compile a model for this and for other kinds of machines"))
     _add_doctor(commands.add_parser("doctor", help="say what this machine can do, and try it"))
     _add_bench(commands.add_parser("bench", help="measure how fast a model runs here"))
     return parser
@@ -199,6 +200,16 @@ def _add_plugins(parser: argparse.ArgumentParser) -> None:
     new.add_argument("name", metavar="NAME", help="small letters, digits and single hyphens")
     new.add_argument("--folder", metavar="FOLDER", help="where (default: NAME)")
     new.set_defaults(run=_later("cli_plugins", "new"))
+
+
+def _add_compile(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="name of a known model, or path of a model")
+    parser.add_argument(
+        "--target", action="append", required=True, metavar="T", help="as aarch64-linux; repeat it, or `all`"
+    )
+    parser.add_argument("-o", "--output", default=".", metavar="FOLDER", help="where to write (default: here)")
+    parser.add_argument("--json", action="store_true", help="print what became of each target as JSON")
+    parser.set_defaults(run=_later("cli_compile"))
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:

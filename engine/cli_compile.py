@@ -1,0 +1,39 @@
+"""`slipcast compile`: libraries of a model for this kind of machine and for others."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from .cli_terminal import ProgressBars
+from .errors import CompileError, ConfigError
+from .runtime import resolve_model
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compile for every target that is named; exit code 1 if one of them could not be."""
+    with ProgressBars() as progress:
+        model = resolve_model(options.model, progress)
+        from .runtime.targets import GPUS, MACHINES, compile_for
+
+        wanted = [*MACHINES, *GPUS] if options.target == ["all"] else options.target
+        rows: list[dict[str, Any]] = []
+        for target in wanted:
+            try:
+                written = compile_for(model, target, Path(options.output), progress=progress)
+                row = {"target": target, "file": str(written.path), "bytes": written.bytes, "linked": written.linked}
+                rows.append(row)
+            except (CompileError, ConfigError) as error:
+                rows.append({"target": target, "error": str(error)})
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        for row in rows:
+            if "error" in row:
+                print(f"{row['target']:<20} {row['error']}")
+            else:
+                kind = "library" if row["linked"] else "object files, to be linked there"
+                print(f"{row['target']:<20} {row['file']}, {row['bytes'] / 2**20:.1f} MiB, {kind}")
+    return 1 if any("error" in row for row in rows) and options.target != ["all"] else 0
