@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter
 from dataclasses import replace
 
@@ -394,6 +395,31 @@ def test_chaos(eager, kind, seed):
         for job, inbox in zip(jobs, inboxes, strict=True):
             if job.id not in cancelled and not isinstance(inbox.events[-1], Failed):
                 assert outcome(inbox) == outcome(run(service, job))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_slow_grammar_is_asked_for_one_draft_only(eager, kind):
+    forks = []
+
+    class Slow(WordMatcher):
+        def fork(self):
+            forks.append(self)
+            time.sleep(0.03)
+            return super().fork()
+
+        def fill_mask(self, row):
+            if len(forks) > 0:
+                time.sleep(0.03)
+            super().fill_mask(row)
+
+    class Grammar:
+        def matcher(self):
+            return Slow(["abababababababababab"])
+
+    with serve(kind) as service:
+        inbox = run(service, request("ababab", grammar=Grammar(), temperature=0.0))
+        assert inbox.text() == "abababababababababab"
+        assert service.stats().accepted_tokens <= 8 and len(forks) < 20
 
 
 # ---- look-up

@@ -7,6 +7,7 @@ number of the choice's random stream at each place. Where the two models nearly 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from ...samplers import SamplerChain
 from ...samplers.choice import SeededSampler
 from ...samplers.transforms import LogitBias, MinP, Temperature, TopK, TopP
 from ..choice import Choice
-from .drafts import Ahead, Draft, after
+from .drafts import SLOW, Ahead, Draft, after
 
 if TYPE_CHECKING:
     from ..loop import StepModel
@@ -75,6 +76,7 @@ class DraftModel:
         self._chain = SamplerChain((LogitBias(), Temperature(), TopK(), TopP(), MinP()), SeededSampler())
         self._lines: dict[Choice, _Line] = {}
         self._numbers = count(1)
+        self._slow: set[Choice] = set()
 
     def offer(self, choices: Mapping[Choice, int]) -> dict[Choice, int]:
         """All of them, of those that the model's context and cache have room for and that it has caught up with."""
@@ -82,7 +84,7 @@ class DraftModel:
         first, ahead = self._chunk, self._chunk  # tokens left for the first step of guessing, and for catching up
         pages = 0
         for choice, longest in choices.items():
-            if choice.length + longest > self._context:
+            if choice in self._slow or choice.length + longest > self._context:
                 continue
             line = self._line(choice)
             need = self._pages(choice.length + longest) - self._pages(len(line.tokens))
@@ -125,6 +127,7 @@ class DraftModel:
 
     def release(self, choice: Choice) -> None:
         """The choice is over: its sequence is kept for others as the cache's manager sees fit."""
+        self._slow.discard(choice)
         line = self._lines.pop(choice, None)
         if line is not None:
             self._tell(line, _common(line.tokens, choice.tokens()))
@@ -172,7 +175,10 @@ class DraftModel:
         return np.concatenate([logits, padding], axis=1)
 
     def _draw(self, guessing: Sequence[_Guessing], logits: NDArray[np.float32]) -> None:
+        started = time.perf_counter()
         masks = self._masks.prepare([Ahead(each.matcher) for each in guessing])
+        if time.perf_counter() - started > SLOW:
+            self._slow.update(each.choice for each in guessing if each.matcher is not None)
         outcome = self._chain.run(np.ascontiguousarray(logits), [each.shadow for each in guessing], masks.rows)
         for i, each in enumerate(guessing):
             token = int(outcome.tokens[i])

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from ...plugins.protocols import ForkingMatcher, Matcher
 from ..choice import Choice
 
+SLOW = 0.02
+"""Seconds. A grammar that takes longer for a draft is not asked for another: the batch would wait for it."""
+
 
 @dataclass(slots=True)
 class Ahead:

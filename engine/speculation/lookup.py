@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 from ..choice import Choice
-from .drafts import Draft, follow
+from .drafts import SLOW, Draft, follow
 
 SIZES = (4, 3, 2)
 """How many last tokens are looked for; longer ones first, since what follows them is surer."""
@@ -49,16 +50,22 @@ class PromptLookup:
         self._ends = ends
         self._indexes: dict[Choice, _Index] = {}
         self._offers: dict[Choice, Draft] = {}
+        self._slow: set[Choice] = set()
 
     def offer(self, choices: Mapping[Choice, int]) -> dict[Choice, int]:
         """How many tokens can be guessed for each choice, at most as many as asked for."""
         self._offers.clear()
         for choice, count in choices.items():
+            if choice in self._slow:
+                continue
             index = self._indexes.get(choice)
             if index is None:
                 index = self._indexes[choice] = _Index(choice.tokens())
             index.tokens += choice.tokens(len(index.tokens))
+            started = time.perf_counter()
             draft = follow(choice, index.guess(count), self._ends)
+            if choice.matcher is not None and time.perf_counter() - started > SLOW:
+                self._slow.add(choice)
             if draft is not None:
                 self._offers[choice] = draft
         return {choice: len(draft.tokens) for choice, draft in self._offers.items()}
@@ -71,6 +78,7 @@ class PromptLookup:
         """The choice is over."""
         self._indexes.pop(choice, None)
         self._offers.pop(choice, None)
+        self._slow.discard(choice)
 
     def close(self) -> None:
         """Nothing but memory is held."""
