@@ -40,6 +40,16 @@ def test_samples_run(page: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.model
+def test_the_first_sample_of_the_readme_runs(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "close", lambda: None)
+    monkeypatch.setattr(slipcast.engine, "Engine", lambda *args, **options: engine)
+    first = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))[0]
+    names: dict[str, Any] = {"__name__": "readme"}
+    exec(compile(first, "README.md", "exec", dont_inherit=True), names)
+    assert names["animal"].legs <= 8
+
+
+@pytest.mark.model
 def test_the_notebook_runs(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
