@@ -55,7 +55,7 @@ suite: $(DEVELOP) $(INSTALLED)
 	@$(BIN)/python benchmarks/suite.py $(SHORTER)
 
 families: $(DEVELOP) $(INSTALLED)
-	@$(PIP) install '.[families]'
+	@$(PIP) install --no-build-isolation '.[families]'
 	@PYTHONPATH=tests/runtime $(BIN)/python -W ignore tests/runtime/golden.py
 
 bench-masks: $(DEVELOP) $(INSTALLED)

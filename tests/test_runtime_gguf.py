@@ -30,13 +30,17 @@ def planned(path: Path) -> ModelPlan:
     return family.plan(checkpoint)
 
 
-def rewrite(path: Path, *, metadata: dict[str, object] | None = None, without: str = "", kind: str = "") -> Path:
+def rewrite(
+    path: Path, *, metadata: dict[str, object] | None = None, without: str = "", kind: str = "", extra: str = ""
+) -> Path:
     """A model of zeros, with other metadata, without a tensor, or with its down projection in another type."""
     tensors = {}
     for name, size in SHAPE.shapes().items():
         own = kind if kind and "ffn_down" in name else "F32"
         tensors[name] = (own, size, bytes(4 * int(np.prod(size))))
     tensors.pop(without, None)
+    if extra:
+        tensors[extra] = ("F32", (SHAPE.hidden,), bytes(4 * SHAPE.hidden))
     write_gguf(path, {k: v for k, v in (SHAPE.metadata() | (metadata or {})).items() if v is not None}, tensors)
     return path
 
@@ -171,6 +175,9 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
             UnsupportedModelError,
             "5 of 4 experts",
         ),
+        ({"extra": "output_norm.bias"}, UnsupportedModelError, "'output_norm.bias' is not supported"),
+        ({"extra": "rope_factors_long.weight"}, UnsupportedModelError, "'rope_factors_long.weight' is not"),
+        ({"extra": "blk.0.attn_q_norm.weight"}, UnsupportedModelError, "'blk.0.attn_q_norm.weight' is not"),
         ({"without": "blk.0.ffn_up.weight"}, ModelFileError, "'blk.0.ffn_up.weight' is missing"),
         ({"kind": "IQ4_NL"}, ModelFileError, "unknown type 99"),
     ],

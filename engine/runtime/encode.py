@@ -34,15 +34,15 @@ def _q4_0(values: Floats) -> Bytes:
     """value = scale * (q - 8)."""
     blocks = values.reshape(-1, 32)
     extreme = np.take_along_axis(blocks, np.abs(blocks).argmax(1)[:, None], 1)
-    scale = _half(extreme / -8)
+    scale = _half(extreme * np.float32(-1 / 8))
     best, error = scale, np.full_like(scale, np.inf)
     for _ in range(_ROUNDS):
         q = _integers(blocks, scale, 8, 0, 15) - 8
         found = np.square(blocks - scale * q).sum(1, keepdims=True)
         best, error = np.where(found < error, scale, best), np.minimum(found, error)
         scale = _half(_ratio((blocks * q).sum(1, keepdims=True), np.square(q).sum(1, keepdims=True)))
-    q = _integers(blocks, best, 8, 0, 15).astype(np.uint8)
-    return np.concatenate([best.astype("<f2").view(np.uint8), _nibbles(q)], axis=1)
+    stored = _integers(blocks, best, 8, 0, 15).astype(np.uint8)
+    return np.concatenate([best.astype("<f2").view(np.uint8), _nibbles(stored)], axis=1)
 
 
 def _q4_1(values: Floats) -> Bytes:
@@ -61,9 +61,9 @@ def _q4_1(values: Floats) -> Bytes:
         centred = q - mean
         scale = _half(_ratio((blocks * centred).sum(1, keepdims=True), np.square(centred).sum(1, keepdims=True)))
         low = _half(blocks.mean(1, keepdims=True) - scale * mean)
-    q = _integers(blocks - best_low, best, 0, 0, 15).astype(np.uint8)
+    stored = _integers(blocks - best_low, best, 0, 0, 15).astype(np.uint8)
     fields = np.concatenate([best, best_low], axis=1).astype("<f2").view(np.uint8)
-    return np.concatenate([fields, _nibbles(q)], axis=1)
+    return np.concatenate([fields, _nibbles(stored)], axis=1)
 
 
 def _q8_0(values: Floats) -> Bytes:

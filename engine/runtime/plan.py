@@ -118,6 +118,7 @@ class ModelPlan:
 def plan_decoder(checkpoint: Checkpoint, config: ModelConfig) -> ModelPlan:
     """The plan of a decoder of the common kind. Raises ModelFileError or UnsupportedModelError."""
     c, planner = config, _Planner(checkpoint, config)
+    planner.refuse_unknown(c)
     table = (c.vocab_size, c.hidden)
     return ModelPlan(
         config=c,
@@ -264,6 +265,22 @@ class _Planner:
         self._small(name, (size,))
         return Vector(size, (Part(name, size, order=order),))
 
+    def refuse_unknown(self, c: ModelConfig) -> None:
+        """The same for tensors outside the layers; those of other parts, as of images, have other names."""
+        known = {"token_embd.weight", "output_norm.weight", "output.weight", "rope_freqs.weight"}
+        known |= {f"rope_factors_{kind}.weight" for kind in ("long", "short") if c.rotary[0].long_frequencies}
+        for name in self.checkpoint.tensors:
+            if name.startswith(("token_", "position_", "output", "rope_")) and name not in known:
+                raise self._unknown(name)
+
+    def _unknown(self, name: str) -> UnsupportedModelError:
+        return UnsupportedModelError(
+            f"{self.checkpoint.path}: the tensor {name!r} is not supported in the architecture "
+            f"{self.config.architecture!r}",
+            path=self.checkpoint.path,
+            remedy="use another model",
+        )
+
     def _refuse_unknown(self, at: str) -> None:
         """A tensor of a layer that the family does not use would be ignored, and the answers be wrong."""
         c = self.config
@@ -279,9 +296,4 @@ class _Planner:
             if name.startswith(at) and (short := name[len(at) :]) not in known:
                 expert = c.experts and short.startswith(("ffn_gate", "ffn_up", "ffn_down"))
                 if not expert:
-                    raise UnsupportedModelError(
-                        f"{self.checkpoint.path}: the tensor {name!r} is not supported in the architecture "
-                        f"{c.architecture!r}",
-                        path=self.checkpoint.path,
-                        remedy="use another model",
-                    )
+                    raise self._unknown(name)

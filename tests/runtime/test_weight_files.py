@@ -201,6 +201,13 @@ def test_what_is_missing_is_named(folder: Path) -> None:
 def test_tensors_that_nobody_would_read_are_refused(folder: Path) -> None:
     """A part of a layer that the family does not have means another architecture: its answers would be wrong."""
     found = case("qwen3")
+    weights = case(PLAIN).weights()
+    for extra in ("model.layers.0.self_attn.sinks", "model.layers.1.mlp.shared.weight"):
+        write_safetensors(folder / "model.safetensors", weights | {extra: np.ones((8, 64), np.float32)})
+        with pytest.raises(UnsupportedModelError, match=extra):
+            planned(folder)
+    write_safetensors(folder / "model.safetensors", weights | {"vision_tower.layers.0.w": np.ones(8, np.float32)})
+    planned(folder)
     folder = found.folder(folder.parent / "qwen")
     change(folder / "config.json", model_type="llama", architectures=["LlamaForCausalLM"])
     with pytest.raises(UnsupportedModelError, match=r"'blk\.0\.attn_(q|k)_norm\.weight' is not supported"):

@@ -69,6 +69,8 @@ class Family:
             tensors[key] = _vector(key, found.pop(key))
         for old, tensor in source.tensors.items():
             name = self.tensor_name(old)
+            if name == old and _short(old).startswith("layers."):  # ignored, it would make the answers wrong
+                raise values.refuse(f"the tensor {old!r} in the architecture {self.name!r}")
             if name is not None:
                 tensors[name] = self._shifted(replace(tensor, name=name))
         if values.flag("tie_word_embeddings", default=self._tied):
@@ -82,7 +84,7 @@ class Family:
 
     def tensor_name(self, name: str) -> str | None:
         """GGUF's name of a tensor of a folder; None for one that no model needs. Unknown names stay as they are."""
-        short = name.removeprefix("model.").removeprefix("language_model.").removeprefix("model.")
+        short = _short(name)
         if short.endswith(("rotary_emb.inv_freq", "masked_bias")):
             return None
         if short in _OUTER_NAMES:
@@ -110,6 +112,11 @@ class Family:
 
     def shape_key(self, plan: ModelPlan, /) -> Mapping[str, Any]:
         return {}
+
+
+def _short(name: str) -> str:
+    """Without what a folder puts in front of the decoder's names."""
+    return name.removeprefix("model.").removeprefix("language_model.").removeprefix("model.")
 
 
 def common_config(checkpoint: Checkpoint, *, paired_heads: bool = False) -> ModelConfig:
