@@ -33,11 +33,13 @@ from .analysis import JSON_FIRST, Analysis, first_bytes
 from .cells import Cells, Info
 from .lower import START
 
+Ranges = tuple[tuple[int, int], ...]
 States = frozenset[tuple[int, int]]
 """(state, place of its context in the frame's tuple)."""
 
 MAX_STATES: Final = 10_000
 _SPARSE_UP_TO: Final = 12
+ASCII: Final = CharSet.of((0, 0x7F))
 _LEADS: Final = list(range(0xC2, 0xF5))
 _WIDE_FROM: Final = 48
 
@@ -76,7 +78,7 @@ class Rows:
             self._content[row] = (states, False, True)
             self._tables.accept[row] = self.label(states) + 1
             values = self._tables.rows[row]
-            blocks = [(chars, row)]
+            blocks = [(chars.ascii, chars.wide, row)]
             self._fill(values, blocks)
             np.bitwise_or(values, COUNT, out=values, where=values > 0)
             self._note_loops(row, values, blocks, counted=True)
@@ -213,13 +215,16 @@ class Rows:
             for chars, target in info.edges:
                 edges.setdefault(chars, set()).add((target, place))
             tokens += [(ids, negated, (target, place)) for (ids, negated), target in info.tokens]
-        blocks = [(chars, self._value(self._without_fewer(targets))) for chars, targets in _split(edges)]
+        blocks = [
+            (bits, ranges, self._value(self._without_fewer(targets))) for bits, ranges, targets in _split(edges)
+        ]
         values = np.zeros(256, np.int32)
         self._fill(values, blocks)
         if tokens:
             self._tables.token_rows[row] = self._token_edges(tokens)
         if self._content[row][2]:
-            values[_listed(self._events_of(states))] = 0
+            events = self._events_of(states)
+            values[np.unpackbits(np.frombuffer(events.to_bytes(32, "little"), np.uint8), bitorder="little") != 0] = 0
         used = values.nonzero()[0]
         if len(used) <= _SPARSE_UP_TO:
             self._tables.set_sparse(row, 0, zip(used.tolist(), values[used].tolist(), strict=True))
@@ -227,15 +232,17 @@ class Rows:
             self._tables.rows[row] = values
         self._note_loops(row, values, blocks, counted=False)
 
-    def _fill(self, values: Int32s, blocks: list[tuple[CharSet, int]]) -> None:
+    def _fill(self, values: Int32s, blocks: list[tuple[int, Ranges, int]]) -> None:
         """Writes what characters lead to."""
         longer: list[tuple[Bytes, int]] = []
-        for chars, value in blocks:
-            ascii_ = chars.ascii
-            if ascii_:
-                bits = np.unpackbits(np.frombuffer(ascii_.to_bytes(16, "little"), np.uint8), bitorder="little")
-                values[:128][bits != 0] = value
-            for first, last in chars.wide:
+        for bits, ranges, value in blocks:
+            if bits & bits - 1 == 0:
+                if bits:
+                    values[bits.bit_length() - 1] = value
+            else:
+                chosen = np.unpackbits(np.frombuffer(bits.to_bytes(16, "little"), np.uint8), bitorder="little")
+                values[:128][chosen.view(np.bool_)] = value
+            for first, last in ranges:
                 longer += ((spelled, value) for spelled in utf8_ranges(first, last))
         self._spell(values, longer)
 
@@ -258,9 +265,11 @@ class Rows:
             self._spell(self._tables.rows[row], suffixes)
         return row
 
-    def _note_loops(self, row: int, values: Int32s, blocks: list[tuple[CharSet, int]], *, counted: bool) -> None:
+    def _note_loops(
+        self, row: int, values: Int32s, blocks: list[tuple[int, Ranges, int]], *, counted: bool
+    ) -> None:
         """Tells which characters lead back to the row, so that whole parts of a vocabulary are passed over at once."""
-        own = next((chars for chars, value in blocks if value == row), None)
+        own = next((ranges for _, ranges, value in blocks if value == row), None)
         if own is None:
             return
         classes = 0
@@ -268,7 +277,7 @@ class Rows:
         for byte in np.flatnonzero(looping).tolist():
             if BYTE_CLASSES[byte] != NEVER_LOOPS:
                 classes |= 1 << BYTE_CLASSES[byte]
-        everything = own.wide == ALL.wide and bool(values[_LEADS].all())
+        everything = own == ALL.wide and bool(values[_LEADS].all())
         if everything:
             classes |= 1 << HIGH_BYTES
         if not classes:
@@ -317,39 +326,47 @@ class Rows:
         return TokenEdges(rows.get(b"", usual[0]), frozenset(taken), named - taken if others else None)
 
 
-def _split(edges: dict[CharSet, set[tuple[int, int]]]) -> list[tuple[CharSet, States]]:
-    """Disjoint classes of characters with all targets of each."""
+def _split(edges: dict[CharSet, set[tuple[int, int]]]) -> list[tuple[int, Ranges, States]]:
+    """Disjoint classes of characters, as bits of the ASCII ones and ranges of the others, with all targets of each."""
     if len(edges) == 1:
-        return [(chars, frozenset(targets)) for chars, targets in edges.items()]
+        return [(chars.ascii, chars.wide, frozenset(targets)) for chars, targets in edges.items()]
     single: dict[int, set[tuple[int, int]]] = {}
-    several: dict[CharSet, set[tuple[int, int]]] = {}
+    blocks: list[tuple[int, frozenset[tuple[int, int]]]] = []
+    wide: dict[CharSet, set[tuple[int, int]]] = {}
     alone = 0
     for chars, targets in edges.items():
-        if not chars.wide and chars.ascii & chars.ascii - 1 == 0:
-            single[chars.ascii] = targets
-            alone |= chars.ascii
-        else:
-            several[chars] = targets
-    merged: dict[States, list[CharSet]] = {}
-    taken = CharSet.of(*((code, code) for code in _codes(alone))) if alone else None
-    for block in partition(several):
-        rest = block - taken if taken is not None else block
+        rest = chars.ascii
+        if chars.wide:
+            wide[chars] = targets
+        if rest & rest - 1 == 0:
+            if rest:
+                single[rest] = single[rest] | targets if rest in single else targets
+                alone |= rest
+            continue
+        refined = []
+        for bits, known in blocks:
+            common = bits & rest
+            if common:
+                refined.append((common, known | targets))
+                bits ^= common
+                rest ^= common
+            if bits:
+                refined.append((bits, known))
         if rest:
-            there = frozenset[tuple[int, int]]().union(*(found for chars, found in several.items() if chars & block))
-            merged.setdefault(there, []).append(rest)
+            refined.append((rest, frozenset(targets)))
+        blocks = refined
+    ascii_: dict[States, int] = {}
+    for bits, known in blocks:
+        if bits & ~alone:
+            ascii_[known] = ascii_.get(known, 0) | bits & ~alone
     for bit, targets in single.items():
-        chars = CharSet.char(bit.bit_length() - 1)
-        every = targets.union(*(found for wide, found in several.items() if wide.ascii & bit))
-        merged.setdefault(frozenset(every), []).append(chars)
+        every = frozenset(targets).union(*(known for bits, known in blocks if bits & bit))
+        ascii_[every] = ascii_.get(every, 0) | bit
+    beyond: dict[States, list[tuple[int, int]]] = {}
+    for block in partition(chars - ASCII for chars in wide):
+        there = frozenset[tuple[int, int]]().union(*(found for chars, found in wide.items() if chars & block))
+        beyond.setdefault(there, []).extend(block.wide)
     return [
-        (blocks[0] if len(blocks) == 1 else CharSet.of(*(pair for block in blocks for pair in block.ranges())), targets)
-        for targets, blocks in merged.items()
+        (ascii_.get(targets, 0), tuple(sorted(beyond.get(targets, ()))), targets)
+        for targets in dict.fromkeys((*ascii_, *beyond))
     ]
-
-
-def _codes(bits: int) -> list[int]:
-    return [code for code in range(128) if bits >> code & 1]
-
-
-def _listed(bits: int) -> list[int]:
-    return [byte for byte in range(256) if bits >> byte & 1]
