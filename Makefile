@@ -22,7 +22,7 @@ PYTEST ?=
 SHORTER := $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SECONDS),--seconds $(SECONDS))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint suite bench-masks bench-engine bench-constrained bench-samplers bench-grammars bench-scale docs families soak soak-constrained clean
+.PHONY: help demo test lint suite bench-masks bench-engine bench-constrained bench-samplers bench-grammars bench-scale walks docs families soak soak-constrained clean
 
 help:
 	@echo "make demo          ask the default model for JSON of a nested schema"
@@ -30,6 +30,7 @@ help:
 	@echo "make lint          ruff, and mypy on the installed package"
 	@echo "make suite         the official JSON Schema tests"
 	@echo "make bench-masks   mask and compile times beside llguidance and xgrammar"
+	@echo "make walks         random texts that masks allow, each ended and judged by jsonschema"
 	@echo "make bench-grammars  the same for grammars instead of schemas"
 	@echo "make bench-engine  prefill and decode speed beside llama.cpp"
 	@echo "make bench-constrained  what constraints cost and save"
@@ -60,6 +61,9 @@ families: $(DEVELOP) $(INSTALLED)
 
 bench-masks: $(DEVELOP) $(INSTALLED)
 	@$(BIN)/python benchmarks/masks.py $(SHORTER)
+
+walks: $(DEVELOP) $(INSTALLED)
+	@$(BIN)/python benchmarks/walks.py $(if $(SAMPLE),--schemas $(SAMPLE))
 
 bench-grammars: $(DEVELOP) $(INSTALLED)
 	@$(BIN)/python benchmarks/grammars.py $(if $(SAMPLE),--sample $(SAMPLE))
