@@ -232,7 +232,12 @@ def _schema(source: Source) -> Any:
         raise RequestError(
             f"tools cannot be combined with {what}", param="response_format", remedy="use json_schema beside tools"
         )
-    return json.loads(schema, parse_float=Decimal) if isinstance(schema, str) else schema
+    if not isinstance(schema, str):
+        return schema
+    try:
+        return json.loads(schema, parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise RequestError("the schema is a text, and no JSON", param="response_format") from error
 
 
 def _blame(service: Service, plan: ToolPlan, source: Source | None) -> None:

@@ -265,6 +265,14 @@ def test_a_bad_schema_of_a_tool_is_told_by_its_place_here(address: str, service:
     assert response.json()["error"]["param"] == "text.format"
 
 
+def test_numbers_of_a_schema_come_back_as_numbers(client: openai.OpenAI, service: FakeService) -> None:
+    schema = {"type": "number", "multipleOf": 0.1}
+    wanted: Any = {"format": {"type": "json_schema", "name": "x", "schema": schema}}
+    answer = client.responses.create(model="fake", input="a", text=wanted, tools=[WEATHER])
+    assert answer.text.format.schema_ == schema
+    assert answer.tools[0].parameters == PLACE
+
+
 def test_calls_of_one_turn_are_one_message() -> None:
     call = {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}
     items = TypeAdapter(list[InputItem]).validate_python(

@@ -110,6 +110,7 @@ def test_the_level_decides_what_strict_means(service: FakeService, level: Any, e
         ({"tools": [TIME], "tool_choice": "always"}, "tool_choice"),
         ({"tools": [TIME], "response_format": {"type": "regex", "pattern": "a"}}, "response_format"),
         ({"tools": [TIME], "guided_choice": ["a"]}, "response_format"),
+        ({"tools": [TIME], "guided_json": "{"}, "response_format"),
     ],
 )
 def test_what_cannot_be_meant(engine: Engine, asked: Any, param: str) -> None:

@@ -50,7 +50,7 @@ def parse_body(data: bytes) -> dict[str, Any]:
         )
         if not isinstance(body, dict):
             raise BodyError("the body is not a JSON object")
-        return {key: value if key in SCHEMA_FIELDS else _with_floats(value) for key, value in body.items()}
+        return {key: value if key in SCHEMA_FIELDS else with_floats(value) for key, value in body.items()}
     except UnicodeDecodeError as error:
         raise BodyError(f"the body is not UTF-8: {error.reason} at byte {error.start}") from error
     except RecursionError as error:
@@ -81,13 +81,14 @@ def _decimal(text: str) -> Decimal:
         raise BodyError(f"the body holds a number out of range, {one_line(text)}") from error
 
 
-def _with_floats(value: Any) -> Any:
+def with_floats(value: Any) -> Any:
+    """The value with floats for its Decimals, as it came for all who do not compile it."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, list):
-        return [_with_floats(item) for item in value]
+        return [with_floats(item) for item in value]
     if isinstance(value, dict):
-        return {key: _with_floats(item) for key, item in value.items()}
+        return {key: with_floats(item) for key, item in value.items()}
     return value
 
 

@@ -14,6 +14,7 @@ from ..chat import ChatContext, prepare_turn
 from ..errors import RequestError
 from ..runs import Job
 from . import response_types as wire
+from .body import with_floats
 from .constraints import JsonObjectFormat, JsonSchemaFormat, JsonSchemaResponseFormat, ResponseFormat, TextFormat
 from .errors import NotFoundError, UnsupportedRequestError
 from .messages import FunctionCall, Message, ToolCall
@@ -229,7 +230,7 @@ def _named(choice: wire.ToolByName) -> NamedTool:
 
 
 def _dumped(part: Any) -> Any:
-    return part if isinstance(part, str) else part.model_dump(by_alias=True)
+    return part if isinstance(part, str) else with_floats(part.model_dump(by_alias=True))
 
 
 def _told(text: wire.TextOptions) -> Any:

@@ -1,0 +1,31 @@
+"""The short form of `make soak`: nothing wrong, nothing lost, no page left."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from slipcast.engine import DownloadError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.model
+@pytest.mark.slow
+def test_a_short_soak() -> None:
+    from slipcast.engine.runtime import resolve_model
+
+    try:
+        resolve_model("smollm2-135m-instruct", None)
+    except DownloadError as error:
+        pytest.skip(f"the default model cannot be had here: {error}")
+    command = [sys.executable, ROOT / "benchmarks" / "soak.py", "--seconds", "15", "--clients", "12"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = json.loads((ROOT / "build" / "soak.json").read_text())["figures"]
+    assert figures["requests"] > 12
+    told = done.stdout + done.stderr[-2000:]
+    assert [figures[name] for name in ("wrong", "lost", "errors_5xx", "pages_left")] == [0, 0, 0, 0], told
