@@ -12,7 +12,7 @@ Everything after reading is lazy: compiling builds what the first mask needs, th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import referencing
@@ -91,6 +91,8 @@ class Arena:
         """The automaton of a grammar of rules, and what was found in them."""
 
         def embedded(schema: Any, options: Mapping[str, Any]) -> JsonAutomaton:
+            for name in options.keys() - {known.name for known in fields(JsonOptions)}:
+                raise TypeError(f"a schema has no option {name!r}")
             space = options.get("whitespace", "bounded")
             space = space if isinstance(space, Whitespace) else Whitespace(space)
             return self.json(schema, JsonOptions(**{**options, "whitespace": space}), None)[0]

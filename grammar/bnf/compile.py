@@ -14,7 +14,7 @@ from typing import Any
 
 from ..automaton.automaton import JsonAutomaton
 from ..automaton.tables import Tables
-from ..errors import BudgetError, GrammarTextError
+from ..errors import BudgetError, GrammarError, GrammarTextError
 from . import terminals
 from .analysis import Analysis
 from .automaton import GrammarAutomaton
@@ -49,5 +49,7 @@ def compile_grammar(
 def _schema(schema: JsonSchema, json: EmbeddedJson) -> JsonAutomaton:
     try:
         return json(schema.schema, schema.options)
-    except TypeError as error:  # options that json_schema does not have
+    except GrammarError:
+        raise
+    except (TypeError, ValueError) as error:  # options that json_schema does not have, or not so
         raise GrammarTextError(str(error), line=schema.place.line, column=schema.place.column) from None
