@@ -23,9 +23,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from ..grammar.bnf.read import SYNTAXES
 from ..samplers import SamplingParams
 from .cli import complain, expected_errors
-from .cli_grammar import SYNTAXES, syntax_of
+from .cli_grammar import syntax_of
 from .cli_terminal import ProgressBars, open_template, read_text
 from .engine import Engine
 from .errors import EngineError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from os.path import commonprefix
+from itertools import takewhile
 
 from ..algebra import ArrayView, Goal, ObjectView
 from .arrays import ArrayHandler
@@ -40,4 +40,7 @@ def _of_goal(goal: Goal) -> str | None:
     """Of the subschema around the keywords of a goal."""
     places = [getattr(expr, "at", None) for expr, _ in goal.literals]
     around = [place.rpartition("/")[0].split("/") for place in places if place]
-    return "/".join(commonprefix(around)) if around else None
+    if not around:
+        return None
+    shared = takewhile(lambda steps: len(set(steps)) == 1, zip(*around, strict=False))
+    return "/".join(steps[0] for steps in shared)
