@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from slipcast.grammar.automaton.answers import DEPENDS, Depends
 from slipcast.grammar.automaton.codes import (
@@ -42,6 +42,7 @@ class Scripted:
         return None
 
 
+@settings(deadline=None)  # tables are large to reserve, and machines busy
 @given(
     st.dictionaries(st.integers(0, 255), st.integers(-9, 9), max_size=80),
     st.dictionaries(st.integers(0, 255), st.integers(-9, 9), max_size=12),
@@ -189,6 +190,7 @@ def test_byte_classes_fit_the_summaries() -> None:
     assert (low & (1 << 64) - 1 | high << 64) & (LOOPS_SET - 1) >> 3 == STRING_LOOPS
 
 
+@settings(deadline=None)  # tables are large to reserve, and machines busy
 @given(st.integers(1, 200), st.booleans(), st.data())
 def test_reach_sets_in_both_forms(labels: int, other: bool, data: st.DataObject) -> None:
     reach = KeyReach(SHARED, labels, other)
