@@ -93,6 +93,7 @@ class SamplerChain:
         self._sampler_guard = guard_of(sampler)
         self._plain = type(sampler) is SeededSampler
         self._quick = quick if self._plain else None
+        self._quick_kinds: dict[int, bool] = {}
         self._active: dict[ChoiceView, int] = {}
 
     # ------------------------------------------------------------------------------------------ a choice's life
@@ -198,7 +199,10 @@ class SamplerChain:
         """Draw for the rows that the kernel can do; those that are done."""
         if self._quick is None or not self._quick.fits(logits.shape[1]) or not logits.flags.c_contiguous:
             return set()
-        at = [i for i, bit in enumerate(active) if i not in outcome.faults and is_quick(self.processors, bit)]
+        known = self._quick_kinds
+        for bit in set(active) - known.keys():
+            known[bit] = is_quick(self.processors, bit)
+        at = [i for i, bit in enumerate(active) if known[bit] and i not in outcome.faults]
         if not at:
             return set()
         tokens = self._quick(logits, masks, quick_rows(at, rows))
