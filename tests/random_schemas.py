@@ -1,4 +1,4 @@
-"""Strategies for schemas beyond the small keywords of `test_schema_random`: recursive ones, and languages of strings."""
+"""Strategies for schemas beyond those of `test_schema_random`: recursive ones, and languages of strings."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def strings(dialect: str) -> st.SearchStrategy:
 
     def around(inner: st.SearchStrategy) -> st.SearchStrategy:
         many = st.lists(inner, min_size=1, max_size=4)
-        together = [many.map(lambda parts, keyword=keyword: {keyword: parts}) for keyword in ("allOf", "anyOf", "oneOf")]
+        keywords = ("allOf", "anyOf", "oneOf")
+        together = [many.map(lambda parts, keyword=keyword: {keyword: parts}) for keyword in keywords]
         beside = st.tuples(leaf, leaf, leaf).map(lambda parts: {**parts[0], **parts[1], **parts[2]})
         return st.one_of(*together, beside, inner.map(lambda part: {"not": part}))
 

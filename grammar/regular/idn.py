@@ -55,7 +55,8 @@ def _sets() -> dict[str, CharSet]:
     joining = {f"join_{kind}": _decoded(ranges) for kind, ranges in idnadata.joining_types.items()}
     cjk = scripts["hiragana"] | scripts["katakana"] | scripts["han"]
     return {
-        **sets, **scripts, **joining, "valid": valid - CharSet.chars("-"), "mark": marks, "virama": CharSet.of(*viramas),
+        **sets, **scripts, **joining, "valid": valid - CharSet.chars("-"), "mark": marks,
+        "virama": CharSet.of(*viramas),
         "cjk": cjk - CharSet.chars("\u30fb"),
     }
 
