@@ -9,6 +9,7 @@ from .automaton.codes import ROW_MASK
 from .automaton.stepper import Configuration, ends, step
 from .automaton.tables import Tables
 from .automaton.tokencodes import shown
+from .errors import BudgetError
 
 MAX_WALK = 400
 _LIKED = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789 ")
@@ -34,7 +35,10 @@ def sample(automaton: ByteAutomaton, seed: int, *, longest: int = MAX_WALK) -> s
         while len(out) < budget:
             if ends(tables, at) and generator.random() < 0.5:
                 break
-            following = _any_step(tables, at, generator)
+            try:
+                following = _any_step(tables, at, generator)
+            except BudgetError:  # what could come next is too much to follow: this is far enough
+                break
             if following is None:
                 break
             byte, at = following
