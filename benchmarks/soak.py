@@ -21,11 +21,13 @@ import json
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -306,6 +308,12 @@ class Server:
         if found is None:
             raise SystemExit(f"the server said {line!r}")
         self.port = int(found.group(1))
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            with suppress(OSError):
+                socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
+                return
+            time.sleep(0.1)
 
     def kill(self) -> None:
         """As by power failure."""
