@@ -50,7 +50,7 @@ lint: $(DEVELOP) $(INSTALLED)
 	$(BIN)/mypy --cache-dir .mypy_cache -p slipcast.samplers -p slipcast.grammar -p slipcast.plugins -p slipcast.engine
 
 test: lint
-	$(BIN)/pytest $(PYTEST)
+	$(BIN)/pytest -n 2 --dist loadfile $(PYTEST)
 
 suite: $(DEVELOP) $(INSTALLED)
 	@$(BIN)/python benchmarks/suite.py $(SHORTER)

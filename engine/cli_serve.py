@@ -25,7 +25,6 @@ from .api.server import create_app
 from .cli_terminal import ProgressBars, open_template, read_text
 from .engine import AsyncEngine
 from .errors import ConfigError, EngineError
-from .service import EngineService
 from .settings import ServerSettings, read_settings
 
 # Supervisors kill after ten seconds what they asked to end.
@@ -122,12 +121,13 @@ def open_engines(settings: ServerSettings) -> list[AsyncEngine]:
         for given in settings.model:
             name, equals, model = given.rpartition("=")
             with ProgressBars() as progress:
-                service = EngineService(settings.engine_config(model), progress=progress)
                 engine = AsyncEngine(
+                    model,
                     name=name if equals else None,
                     chat_template=template,
                     tool_strict=settings.tool_strict,
-                    service=service,
+                    progress=progress,
+                    **settings.engine_options(),
                 )
             engines.append(engine)
     except BaseException:

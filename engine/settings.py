@@ -67,15 +67,18 @@ class ServerSettings(BaseModel):
     draft_length: PositiveInt | None = None
     """Tokens guessed at once, at most."""
 
-    def engine_config(self, model: str) -> EngineConfig:
-        """The configuration of the engine of one model. Raises ConfigError."""
+    def engine_options(self) -> dict[str, Any]:
+        """What is given here of an engine's configuration."""
         names = (
             "mode", "max_batch", "max_context", "max_waiting", "threads", "kv_tokens", "plugins", "sampler",
             "scheduler", "kv_manager", "jump_forward", "speculation", "draft_model",
             "draft_length",
         )  # fmt: skip
-        given = {name: value for name in names if (value := getattr(self, name)) is not None}
-        return EngineConfig(model=model, **given)
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def engine_config(self, model: str) -> EngineConfig:
+        """The configuration of the engine of one model. Raises ConfigError."""
+        return EngineConfig(model=model, **self.engine_options())
 
 
 def read_settings(

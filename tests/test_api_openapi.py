@@ -13,7 +13,9 @@ from slipcast.engine.api.server import create_app
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 
-app = create_app(AsyncEngine(service=FakeService()), max_body_bytes=1 << 20)
+SERVICE = FakeService()
+SERVICE.close = lambda: None  # type: ignore[method-assign]  # each case starts the application and ends it
+app = create_app(AsyncEngine(service=SERVICE), max_body_bytes=1 << 20)
 api = schemathesis.openapi.from_asgi("/openapi.json", app)
 # That every request of the right types is accepted is not promised: options have ranges, and schemas must be schemas.
 CHECKS = [

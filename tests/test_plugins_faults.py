@@ -304,7 +304,8 @@ def test_kv_managers(method, without, caplog):
         while service.stats().free_pages != 200 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert service.stats().free_pages == 200
-    assert "KV manager 'theirs'" in (manager.status()[-1].quarantined or "") and "quarantined" in caplog.text
+    theirs = next(one for one in manager.status() if one.name == "theirs")
+    assert "KV manager 'theirs'" in (theirs.quarantined or "") and "quarantined" in caplog.text
 
 
 def test_metrics_sinks(caplog):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
 from ..errors import BudgetError
 
 ENDLESS = 1 << 30
@@ -40,33 +42,30 @@ def _one(kinds: list[frozenset[int]], need: int, cap: int, wanted: int) -> bool:
 
 
 def _search(kinds: list[frozenset[int]], needs: Vector, rooms: Vector, wanted: int, room: int) -> bool:
-    """Breadth first over what is left of needs and rooms, one item after the other."""
+    """Best first over what is left of needs and rooms, one item after the other: mostly the first way that looks good
+    is one. What is asked more often than there are items, or room, left is not looked at.
+    """
     harmless = any(all(rooms[j] >= ENDLESS for j in kind) for kind in kinds)  # may be taken without end
-    frontier = {(needs, rooms)}
-    seen = set(frontier)
-    tried = 0
-    length = 0
-    while frontier:
-        if any(not any(left) and (harmless or length >= wanted) for left, _ in frontier):
+    asked = 0 if harmless else wanted
+    heap = [(sum(needs), 0, needs, rooms)]
+    shortest: dict[tuple[object, ...], int] = {}
+    while heap:
+        _, length, left, spare = heappop(heap)
+        if length >= asked and not any(left):
             return True
-        if length >= room:
-            return False
-        following = set()
-        for left, spare in frontier:
-            for kind in kinds:
-                if all(spare[j] > 0 for j in kind):
-                    following.add(
-                        (
-                            tuple(max(0, n - (j in kind)) for j, n in enumerate(left)),
-                            tuple(s - (j in kind and s < ENDLESS) for j, s in enumerate(spare)),
-                        )
-                    )
-        if harmless:  # then only what is left counts, not how many items it took
-            following -= seen
-            seen |= following
-        frontier = following
-        length += 1
-        tried += len(frontier)
-        if tried > MAX_STATES:
+        for kind in kinds:
+            if any(spare[j] <= 0 for j in kind):
+                continue
+            after = tuple(max(0, n - (j in kind)) for j, n in enumerate(left))
+            rest = tuple(s - (j in kind and s < ENDLESS) for j, s in enumerate(spare))
+            still = max(max(after), asked - length - 1)
+            if length + 1 + still > room or any(n > s for n, s in zip(after, rest, strict=True)):
+                continue
+            # With items to spare only what is left counts; else how many items it took is part of the state.
+            key = (after, rest) if harmless else (after, rest, length)
+            if shortest.get(key, ENDLESS) > length:
+                shortest[key] = length
+                heappush(heap, (sum(after) + max(0, asked - length - 1), length + 1, after, rest))
+        if len(shortest) > MAX_STATES:
             raise BudgetError("too many ways to spread several `contains` over an array", keyword="contains")
     return False
