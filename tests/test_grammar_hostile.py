@@ -28,7 +28,7 @@ from slipcast.grammar import (
     Vocabulary,
 )
 
-SECONDS = 4.0
+SECONDS = 8.0
 """Of CPU time for compiling and the first mask: two are promised, and where tests run other programs run as well.
 Twice as much again for a text, the way out and taking it: objects of thousands of required keys need most of that.
 """
