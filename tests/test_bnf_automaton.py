@@ -209,4 +209,4 @@ def test_hostile_grammars_end_early(name: str, text: str, tried: str) -> None:
         assert compiler.grammar(text, "gbnf").accepts(tried) in (True, False)
     except GrammarError as error:
         assert isinstance(error, (BudgetError, GrammarTextError))
-    assert time.thread_time() - begun < 4  # two seconds, and room for busy machines
+    assert time.thread_time() - begun < 8  # two seconds, and room for busy machines
