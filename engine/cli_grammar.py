@@ -8,7 +8,7 @@ from pathlib import Path
 from ..grammar import CompiledGrammar, GrammarCompiler
 from ..grammar.bnf.read import SYNTAXES, Syntax, read
 from ..grammar.bnf.write import write_gbnf, write_grammarbnf
-from .cli_schema import byte_vocabulary
+from .cli_schema import byte_vocabulary, print_samples
 from .cli_terminal import read_text
 from .errors import EngineError
 
@@ -24,12 +24,7 @@ def check(options: argparse.Namespace) -> int:
 
 def sample(options: argparse.Namespace) -> int:
     """Print `-n` random texts of the grammar, the same for the same seed."""
-    if options.n < 1:
-        raise EngineError(f"-n is {options.n}", remedy="ask for at least one sample")
-    grammar = compile_file(options)
-    for seed in range(options.seed, options.seed + options.n):
-        print(grammar.sample(seed))
-    return 0
+    return print_samples(options, compile_file)
 
 
 def convert(options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 
 from ..grammar import CompiledGrammar, GrammarCompiler, Vocabulary
@@ -34,6 +35,11 @@ def check(options: argparse.Namespace) -> int:
 
 def sample(options: argparse.Namespace) -> int:
     """Print `-n` random texts of the schema, one a line, the same for the same seed."""
+    return print_samples(options, compile_file)
+
+
+def print_samples(options: argparse.Namespace, compile_file: Callable[[argparse.Namespace], CompiledGrammar]) -> int:
+    """Print `-n` random texts of a grammar, one a line, from `--seed` on."""
     if options.n < 1:
         raise EngineError(f"-n is {options.n}", remedy="ask for at least one sample")
     grammar = compile_file(options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from .call_syntax import CallSyntax, SyntaxOf
 from .hookspecs import hookimpl
@@ -44,17 +45,7 @@ MISTRAL = CallSyntax(
     marks=("[TOOL_CALLS]",),
 )
 # ... its SentencePiece models, with a space ...
-MISTRAL_SPACED = CallSyntax(
-    name="mistral",
-    opening="[TOOL_CALLS] [",
-    begin=_NAMED,
-    middle=_ARGUMENTS,
-    end="}",
-    separator=", ",
-    closing="]",
-    trigger="[TOOL_CALLS]",
-    marks=("[TOOL_CALLS] [",),
-)
+MISTRAL_SPACED = replace(MISTRAL, opening="[TOOL_CALLS] [", marks=("[TOOL_CALLS] [",))
 # ... and since 2025: name and arguments with marks of their own.
 MISTRAL_ARGS = CallSyntax(
     name="mistral",

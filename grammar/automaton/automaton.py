@@ -13,14 +13,14 @@ from .completion import Completer
 from .frames import Builder, Containers, FrameOptions, spelled
 from .lexemes import Lexemes
 from .objects import ObjectHandler
-from .stepper import Configuration, ends, run
+from .stepper import ByteAutomaton, Configuration
 from .tables import Tables
 from .values import End, value_frame
 
 _NUMBERS: Final = count(1)  # builders are told apart by number in frame keys: an id would be used again
 
 
-class JsonAutomaton:
+class JsonAutomaton(ByteAutomaton):
     """What `grammar.tokens` and `grammar.pipeline` run. All methods hold the tables' lock.
 
     Raises UnsatisfiableError where no value satisfies the schema, BudgetError where its construction is too large.
@@ -40,20 +40,6 @@ class JsonAutomaton:
             row, frame = value_frame(self.builder, position, End(self.builder))
             self.start = Configuration(row, frame)
             self._completer.require_short(self.start)
-
-    @property
-    def start_row(self) -> int:
-        return self.start.row
-
-    @property
-    def start_frame(self) -> int:
-        return self.start.frame
-
-    def accepts(self, text: str | bytes) -> bool:
-        """Whether the whole text (UTF-8) is one that the automaton allows."""
-        with self.tables.lock:
-            at = run(self.tables, self.start, text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
-            return at is not None and ends(self.tables, at)
 
     def completion(self, at: Configuration, known: Container[Configuration] = ()) -> bytes:
         """A shortest way (or nearly) to where the text may end, or to one of the `known` configurations."""

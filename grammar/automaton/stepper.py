@@ -153,3 +153,25 @@ def run(tables: Tables, at: Configuration, text: bytes) -> Configuration | None:
 
 
 __all__ = ["Configuration", "ends", "follow", "reaches", "run", "step", "token_edges"]
+
+
+class ByteAutomaton:
+    """What the automata of schemas, languages and rules have in common: tables, and where they start in them."""
+
+    tables: Tables
+    start: Configuration
+
+    @property
+    def start_row(self) -> int:
+        return self.start.row
+
+    @property
+    def start_frame(self) -> int:
+        return self.start.frame
+
+    def accepts(self, text: str | bytes) -> bool:
+        """Whether the whole text (UTF-8) is one that the automaton allows."""
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        with self.tables.lock:
+            at = run(self.tables, self.start, data)
+            return at is not None and ends(self.tables, at)

@@ -8,7 +8,7 @@ from ..errors import UnsatisfiableError
 from ..regular import Dfa, Language
 from .codes import VALUE_END
 from .completion import Completer
-from .stepper import Configuration, ends, run
+from .stepper import ByteAutomaton, Configuration
 from .tables import Tables
 
 Bytes = tuple[tuple[int, int], ...]  # one range of bytes after the other
@@ -17,7 +17,7 @@ Suffixes = tuple[tuple[Bytes, int], ...]  # what may follow a byte, and the row 
 _LIMITS = (0x7F, 0x7FF, 0xFFFF, 0x10FFFF)
 
 
-class TextAutomaton:
+class TextAutomaton(ByteAutomaton):
     """A text is one word of a language. Raises UnsatisfiableError if there is none."""
 
     def __init__(self, tables: Tables, language: Language, name: str) -> None:
@@ -32,21 +32,6 @@ class TextAutomaton:
         with tables.lock:
             frame = tables.frame(("text", self._dfa), self, labels=VALUE_END + 1)
             self.start = Configuration(self._row(self._dfa.start), frame)
-
-    @property
-    def start_row(self) -> int:
-        return self.start.row
-
-    @property
-    def start_frame(self) -> int:
-        return self.start.frame
-
-    def accepts(self, text: str | bytes) -> bool:
-        """Whether the whole text (UTF-8) is in the language."""
-        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        with self.tables.lock:
-            at = run(self.tables, self.start, data)
-            return at is not None and ends(self.tables, at)
 
     def completion(self, at: Configuration, known: Container[Configuration] = ()) -> bytes:
         """A shortest way (or nearly) to where the text may end, or to one of the `known` configurations."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from ..automaton.answers import Answer, Depends, Exact
 from ..automaton.codes import BIG, VALUE_END
-from ..automaton.stepper import Configuration, ends, run
+from ..automaton.stepper import ByteAutomaton, Configuration
 from ..automaton.tables import Tables
 from ..errors import BudgetError
 from .analysis import Analysis
@@ -36,7 +36,7 @@ _NUMBERS: Final = count(1)
 Places = tuple[int, ...]
 
 
-class GrammarAutomaton:
+class GrammarAutomaton(ByteAutomaton):
     """What `grammar.tokens` runs for a grammar. All methods hold the tables' lock.
 
     Raises BudgetError where even the shortest text is absurdly long.
@@ -63,21 +63,6 @@ class GrammarAutomaton:
             self.start = self.start._replace(texts=(b"",) * scopes)
             if analysis.cost[grammar.bodies[START]] > MAX_TEXT:
                 raise BudgetError(f"every text of the grammar is longer than {MAX_TEXT} characters")
-
-    @property
-    def start_row(self) -> int:
-        return self.start.row
-
-    @property
-    def start_frame(self) -> int:
-        return self.start.frame
-
-    def accepts(self, text: str | bytes) -> bool:
-        """Whether the whole text (UTF-8) is one that the grammar allows."""
-        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        with self.tables.lock:
-            at = run(self.tables, self.start, data)
-            return at is not None and ends(self.tables, at)
 
     def completion(self, at: Configuration, known: Container[Configuration] = ()) -> bytes:
         """A shortest way, or nearly, to where the text may end. A known configuration on the way changes nothing."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ..algebra import bits as bits_of
 from ..errors import BudgetError
 from .analysis import NEVER
 from .cells import Cells
@@ -121,7 +122,7 @@ class Contexts:
         """Of a state where nothing ends and no schema begins: whether it reads, and where the rules begin that do."""
         if state not in self._beginnings:
             facts = [self._cells.info(state)]
-            starts = [self._cells.start(rule) for rule in _bits(self._reached(state))]
+            starts = [self._cells.start(rule) for rule in bits_of(self._reached(state))]
             facts += map(self._cells.info, starts)
             plain = facts[0].final < 0 and not any(each.schemas for each in facts)
             reading = tuple(
@@ -149,7 +150,7 @@ class Contexts:
         entered = 0
         for state, _ in kernel:
             entered |= self._reached(state)
-        for other in _bits(entered):
+        for other in bits_of(entered):
             for called, after in self._cells.info(self._cells.start(other)).calls:
                 if called == rule:
                     found[after, self._within(kernel, other)] = None
@@ -162,11 +163,11 @@ class Contexts:
         kernel = tuple(sorted(calling))
         if all(bits == first for bits in reached):
             context = self._intern(kernel)
-            return [(rule, context) for rule in _bits(first)]
+            return [(rule, context) for rule in bits_of(first)]
         every = 0
         for bits in reached:
             every |= bits
-        return [(rule, self._within(kernel, rule)) for rule in _bits(every)]
+        return [(rule, self._within(kernel, rule)) for rule in bits_of(every)]
 
     def _within(self, kernel: tuple[Thread, ...], rule: int) -> int:
         """The context of `rule` among what began after `kernel`: the part of the kernel that leads to it."""
@@ -281,12 +282,3 @@ class Contexts:
                         changed = True
         self._costs.update(best)
         return self._costs[key]
-
-
-def _bits(bits: int) -> list[int]:
-    found = []
-    while bits:
-        low = bits & -bits
-        found.append(low.bit_length() - 1)
-        bits ^= low
-    return found

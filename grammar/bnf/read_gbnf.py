@@ -78,6 +78,7 @@ _NAMES: Final = {
 _OPAQUE: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|\[\^?(?:\\.|[^\]\\])*\]|#[^\n]*')
 _OPTION: Final = re.compile(r'\s*([A-Za-z_]+)\s*(?:=\s*("(?:\\.|[^"\\])*"|[^,"\]\s]+))?\s*(,|$)')
 _BOUNDS: Final = re.compile(r"\{\s*(\d*)\s*(,?)\s*(\d*)\s*\}")
+_MARKS: Final[Mapping[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 MAX_REPEAT: Final = 1_000_000
 
 
@@ -139,13 +140,8 @@ class _Reader:
     def _item(self, children: list[Any]) -> Node:
         node: Node = children[0]
         for quantifier in children[1:]:
-            node = Repeat(node, *self._bounds(quantifier))
+            node = Repeat(node, *bounds(self._source, str(quantifier), self._place(quantifier)))
         return node
-
-    def _bounds(self, token: LarkToken) -> tuple[int, int | None]:
-        if token in ("*", "+", "?"):
-            return {"*": (0, None), "+": (1, None), "?": (0, 1)}[str(token)]
-        return bounds(self._source, str(token), self._place(token))
 
     def _name(self, children: list[Any]) -> Reference | bool:
         name = str(children[0])
@@ -287,7 +283,9 @@ class _Arguments:
 
 
 def bounds(source: Source, written: str, place: Place) -> tuple[int, int | None]:
-    """The bounds that `{n}`, `{n,}`, `{,m}` or `{n,m}` gives."""
+    """The bounds that `*`, `+`, `?`, `{n}`, `{n,}`, `{,m}` or `{n,m}` gives."""
+    if written in _MARKS:
+        return _MARKS[written]
     match = _BOUNDS.fullmatch(written)
     if match is None or not (match[1] or match[3]):
         raise source.error(f"a repetition without numbers, {written}", place)

@@ -173,7 +173,7 @@ class _Reader:
             "repeated": self._repeated,
             "complement": lambda children: Not(children[1], self._place(children[0])),
             "text": self._text,
-            "regex": self._regex,
+            "regex": lambda children: reading.regex_literal(self._source, children[0]),
             "class": self._class,
             "dot": lambda children: Chars(ALL),
             "reference": lambda children: Reference(str(children[0]), self._place(children[0])),
@@ -217,8 +217,7 @@ class _Reader:
     def _repeated(self, children: list[Any]) -> Node:
         node: Node = children[0]
         for quantifier in children[1:]:
-            written = {"*": "{0,}", "+": "{1,}", "?": "{0,1}"}.get(str(quantifier), str(quantifier))
-            node = Repeat(node, *bounds(self._source, written, self._place(quantifier)))
+            node = Repeat(node, *bounds(self._source, str(quantifier), self._place(quantifier)))
         return node
 
     def _text(self, children: list[Any]) -> Node:
@@ -227,11 +226,6 @@ class _Reader:
             text = reading.unescape(self._source, token[1:-2], (token.start_pos or 0) + 1)
             return reading.regex(self._source, reading.quoted(text), "i", token.start_pos or 0)
         return Text(self._string(token))
-
-    def _regex(self, children: list[Any]) -> Node:
-        token = children[0]
-        end = token.rindex("/")
-        return reading.regex(self._source, token[1:end].replace("\\/", "/"), token[end + 1 :], token.start_pos or 0)
 
     def _class(self, children: list[Any]) -> Node:
         token = children[0]

@@ -40,6 +40,7 @@ from .macros import substrings
 from .read_gbnf import bounds
 from .source import Source
 from .token_names import token
+from .walk import mapped
 
 _SYNTAX: Final = r"""
 start: _NL* (item _NL+)* item?
@@ -151,7 +152,7 @@ class _Reader:
             "complement": lambda children: Not(children[1], self._place(children[0])),
             "range": self._range,
             "text": lambda children: self._text(children[0]),
-            "regex": lambda children: self._regex(children[0]),
+            "regex": lambda children: reading.regex_literal(self._source, children[0]),
             "name": lambda children: Reference(_plain(children[0]), self._place(children[0])),
             "special": self._special,
             "json": lambda children: JsonSchema(self._value(children[0]), place=self._place(children[0])),
@@ -219,7 +220,7 @@ class _Reader:
         if token.type == "STRING":
             ending = self._text(token)
         elif token.type == "REGEX":
-            ending = self._regex(token)
+            ending = reading.regex_literal(self._source, token)
         elif token.type == "TERMINAL":
             ending = Reference(str(token), self._place(token))
         else:
@@ -270,16 +271,12 @@ class _Reader:
     def _repeated(self, children: list[Any]) -> Node:
         node: Node = children[0]
         for mark in children[1:]:
-            if mark in ("*", "+", "?"):
-                low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}[str(mark)]
-            elif mark.startswith("~"):
-                match = _TILDE.fullmatch(mark)
+            written = str(mark)
+            if written.startswith("~"):
+                match = _TILDE.fullmatch(written)
                 assert match is not None  # the lexer's own pattern
                 written = f"{{{match[1]},{match[3]}}}" if match[2] else f"{{{match[1]}}}"
-                low, high = bounds(self._source, written, self._place(mark))
-            else:
-                low, high = bounds(self._source, str(mark), self._place(mark))
-            node = Repeat(node, low, high)
+            node = Repeat(node, *bounds(self._source, written, self._place(mark)))
         return node
 
     def _string(self, token: LarkToken) -> str:
@@ -297,10 +294,6 @@ class _Reader:
         if len(low) != 1 or len(high) != 1 or low > high or any(token.endswith("i") for token in children):
             raise self._source.error("a range is between two characters, the lower one first", children[0].start_pos)
         return Chars(CharSet.of((ord(low), ord(high))))
-
-    def _regex(self, token: LarkToken) -> Node:
-        end = token.rindex("/")
-        return reading.regex(self._source, token[1:end].replace("\\/", "/"), token[end + 1 :], token.start_pos or 0)
 
     def _special(self, children: list[Any]) -> Node:
         return token(self._source, str(children[0]), self._place(children[0]))
@@ -338,14 +331,8 @@ def _is_terminal(name: str) -> bool:
 def _spaced(node: Node) -> Node:
     """A rule's body with what is ignored after each of its lexemes."""
     match node:
-        case Sequence(items):
-            return Sequence(tuple(_spaced(item) for item in items))
-        case Choice(alternatives):
-            return Choice(tuple(_spaced(item) for item in alternatives))
-        case Repeat(item, low, high):
-            return Repeat(_spaced(item), low, high)
-        case Capture(name, item):
-            return Capture(name, _spaced(item))
+        case Sequence() | Choice() | Repeat() | Capture():
+            return mapped(node, _spaced)
         case Text(""):
             return node
         case Reference(name) if not _is_terminal(name):

@@ -210,6 +210,12 @@ def regex(source: Source, pattern: str, flags: str, at: int | Place) -> Regex:
         raise source.error(str(error), at) from None
 
 
+def regex_literal(source: Source, token: Token) -> Regex:
+    """A regular expression as a lexer found it: `/pattern/flags`."""
+    end = token.rindex("/")
+    return regex(source, token[1:end].replace("\\/", "/"), token[end + 1 :], token.start_pos or 0)
+
+
 def quoted(text: str) -> str:
     """A pattern that matches `text` and nothing else."""
     return re.sub(r"[\^$.*+?()\[\]{}|/\\-]", r"\\\g<0>", text)

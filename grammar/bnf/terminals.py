@@ -25,10 +25,10 @@ from .ir import (
     Repeat,
     Sequence,
     Shortest,
-    Tag,
     Text,
     Token,
 )
+from .walk import mapped
 
 _MAX_DEPTH = 200
 
@@ -50,21 +50,9 @@ class _Lowering:
 
     def node(self, node: Node) -> Node:
         """`node` without surface operators."""
-        match node:
-            case Both() | Not() | Shortest():
-                return Regex(self._language(node, node.place, 0))
-            case Sequence(items):
-                return Sequence(tuple(self.node(item) for item in items))
-            case Choice(alternatives):
-                return Choice(tuple(self.node(item) for item in alternatives))
-            case Repeat(item, low, high):
-                return Repeat(self.node(item), low, high)
-            case Capture(name, item):
-                return Capture(name, self.node(item))
-            case Free():
-                return replace(node, tags=tuple(Tag(tag.begin, self.node(tag.content), tag.end) for tag in node.tags))
-            case _:
-                return node
+        if isinstance(node, Both | Not | Shortest):
+            return Regex(self._language(node, node.place, 0))
+        return mapped(node, self.node)
 
     def _language(self, node: Node, place: Place, depth: int) -> Language:
         if depth > _MAX_DEPTH:

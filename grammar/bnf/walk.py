@@ -31,30 +31,31 @@ def children(node: Node) -> tuple[Node, ...]:
             return ()
 
 
-def renamed(node: Node, rename: Callable[[str], str]) -> Node:
-    """The node with its references renamed."""
-
-    def again(inner: Node) -> Node:
-        return renamed(inner, rename)
-
+def mapped(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The node with `change` made to each of the nodes right under it."""
     match node:
-        case Reference(name, place):
-            return Reference(rename(name), place)
         case Sequence(items):
-            return Sequence(tuple(map(again, items)))
+            return Sequence(tuple(map(change, items)))
         case Choice(alternatives):
-            return Choice(tuple(map(again, alternatives)))
+            return Choice(tuple(map(change, alternatives)))
         case Both(items, place):
-            return Both(tuple(map(again, items)), place)
+            return Both(tuple(map(change, items)), place)
         case Not(item, place):
-            return Not(again(item), place)
+            return Not(change(item), place)
         case Shortest(item, place):
-            return Shortest(again(item), place)
+            return Shortest(change(item), place)
         case Repeat(item, low, high):
-            return Repeat(again(item), low, high)
+            return Repeat(change(item), low, high)
         case Capture(name, item):
-            return Capture(name, again(item))
+            return Capture(name, change(item))
         case Free():
-            return replace(node, tags=tuple(Tag(tag.begin, again(tag.content), tag.end) for tag in node.tags))
+            return replace(node, tags=tuple(Tag(tag.begin, change(tag.content), tag.end) for tag in node.tags))
         case _:
             return node
+
+
+def renamed(node: Node, rename: Callable[[str], str]) -> Node:
+    """The node with its references renamed."""
+    if isinstance(node, Reference):
+        return Reference(rename(node.name), node.place)
+    return mapped(node, lambda inner: renamed(inner, rename))

@@ -106,7 +106,8 @@ class WayFinder:
         if kind == TEXT:
             return bytes(rest[0][rest[1] :].encode())
         if kind == DFA:
-            return _word(rest[0], rest[1])
+            word: str = rest[0].shortest_word(rest[1])
+            return word.encode()
         if kind == REP:
             return inner * int(rest[1])
         if kind == JSON:
@@ -114,15 +115,3 @@ class WayFinder:
         if kind == TOKEN:
             return spelled_any(rest[0], rest[1])
         return inner
-
-
-def _word(dfa, state: int) -> bytes:  # type: ignore[no-untyped-def]
-    text = ""
-    while not dfa.accepting(state):
-        ahead = dfa.shortest(state)
-        chars, state = min(
-            (move for move in dfa.step(state) if dfa.shortest(move[1]) == ahead - 1),
-            key=lambda move: (not move[0].ascii, move[0].sample()),
-        )
-        text += chars.sample()
-    return text.encode()

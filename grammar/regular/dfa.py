@@ -94,6 +94,18 @@ class Dfa(ABC):
         """The number of code points to some acceptance, the least unless finding that takes too long."""
         return self.shortest(state)
 
+    def shortest_word(self, state: int) -> str:
+        """A shortest text from `state` to acceptance, of plain characters where there is a choice."""
+        text = ""
+        while not self.accepting(state):
+            ahead = self.shortest(state)
+            chars, state = min(
+                (move for move in self.step(state) if self.shortest(move[1]) == ahead - 1),
+                key=lambda move: (not move[0].ascii, move[0].sample()),
+            )
+            text += chars.sample()
+        return text
+
     def longest(self, state: int) -> int:
         """An upper bound of the code points from `state` to acceptance; INFINITE where none is known."""
         return INFINITE

@@ -102,15 +102,7 @@ class Language:
         state = dfa.start
         if state is None:
             raise ValueError("the empty language has no word")
-        text = ""
-        while not dfa.accepting(state):
-            ahead = dfa.shortest(state)
-            chars, state = min(
-                (move for move in dfa.step(state) if dfa.shortest(move[1]) == ahead - 1),
-                key=lambda move: (not move[0].ascii, move[0].sample()),
-            )
-            text += chars.sample()
-        return text
+        return dfa.shortest_word(state)
 
 
 EMPTY = Language(EMPTY_DFA)
