@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 from fakes import FakeService
 from prometheus_client.parser import text_string_to_metric_families
-from serving import served
-from slipcast.engine import AsyncEngine
 from slipcast.engine.api.access import AccessRules, JsonLines, current_request, read_keys
-from slipcast.engine.api.server import create_app
 from slipcast.engine.request import Event, Failed, Finished, TextDelta, Usage
 from slipcast.engine.timing import Histogram, Timing
 from slipcast.grammar.errors import SchemaError
@@ -24,17 +20,8 @@ KEYS = ("sk-one", "sk-zwei")
 
 
 @pytest.fixture
-def service() -> FakeService:
-    return FakeService()
-
-
-@pytest.fixture
-def address(service: FakeService) -> Iterator[str]:
-    app = create_app(
-        AsyncEngine(service=service), access=AccessRules(keys=KEYS, timeout=0.5), cors_origins=["https://a.example"]
-    )
-    with served(app) as address:
-        yield address
+def app_options() -> dict[str, Any]:
+    return {"access": AccessRules(keys=KEYS, timeout=0.5), "cors_origins": ["https://a.example"]}
 
 
 def ask(address: str, key: str | None = KEYS[0], body: dict[str, Any] | None = None, **headers: str) -> httpx.Response:

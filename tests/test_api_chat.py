@@ -20,16 +20,6 @@ from slipcast.samplers import SamplingError
 HELLO = [{"role": "user", "content": "hello"}]
 
 
-@pytest.fixture
-def service() -> FakeService:
-    return FakeService()
-
-
-@pytest.fixture
-def engine(service: FakeService) -> Engine:
-    return Engine(service=service)
-
-
 def test_the_prompt_is_the_rendered_template(engine: Engine, service: FakeService) -> None:
     engine.chat.completions.create(messages=HELLO)
     assert "".join(map(chr, service.requests[0].prompt)) == "<user>hello<assistant>"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -14,23 +13,6 @@ from serving import served
 from slipcast.engine import AsyncEngine, ConfigError
 from slipcast.engine.api.server import create_app
 from slipcast.grammar.errors import SchemaError
-
-
-@pytest.fixture
-def service() -> FakeService:
-    return FakeService()
-
-
-@pytest.fixture
-def address(service: FakeService) -> Iterator[str]:
-    with served(create_app(AsyncEngine(service=service))) as address:
-        yield address
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=10) as client:
-        yield client
 
 
 def refused(address: str, path: str, body: Any, status: int = 400) -> dict[str, Any]:

@@ -36,12 +36,6 @@ def service() -> FakeService:
     return FakeService(told)
 
 
-@pytest.fixture
-def address(service: FakeService) -> Iterator[str]:
-    with served(create_app(AsyncEngine(service=service))) as address:
-        yield address
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     if BROWSER is None or DRIVER is None:

@@ -12,13 +12,11 @@ import openai
 import pytest
 from fakes import FakeService, words
 from pydantic import BaseModel, TypeAdapter
-from serving import served
-from slipcast.engine import AsyncEngine, GrammarFault
+from slipcast.engine import GrammarFault
 from slipcast.engine.api.errors import NotFoundError
 from slipcast.engine.api.messages import Message
 from slipcast.engine.api.response_types import InputItem, Response
 from slipcast.engine.api.responses import ResponseStore, conversation_of
-from slipcast.engine.api.server import create_app
 from slipcast.engine.request import Event, Failed, Finished, GenerationRequest, TextDelta, Usage
 from slipcast.grammar.errors import SchemaError
 
@@ -27,23 +25,6 @@ WEATHER: dict[str, Any] = {"type": "function", "name": "weather", "description":
 NAMED = {"type": "function", "name": "weather"}
 IMAGE = {"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}
 CALL = '{"name": "weather", "arguments": {"place": "Rome"}}'
-
-
-@pytest.fixture
-def service() -> FakeService:
-    return FakeService()
-
-
-@pytest.fixture
-def address(service: FakeService) -> Iterator[str]:
-    with served(create_app(AsyncEngine(service=service))) as address:
-        yield address
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=10) as client:
-        yield client
 
 
 def test_a_text(client: openai.OpenAI, service: FakeService) -> None:

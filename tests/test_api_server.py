@@ -15,10 +15,8 @@ import httpx
 import openai
 import pytest
 from fakes import FakeService, words
-from serving import served
-from slipcast.engine import AsyncEngine, BusyError, ClosedError, ContextLengthError, EngineError, GrammarFault, errors
+from slipcast.engine import BusyError, ClosedError, ContextLengthError, EngineError, GrammarFault, errors
 from slipcast.engine.api.errors import ANSWERS, UNEXPECTED, answer_for
-from slipcast.engine.api.server import create_app
 from slipcast.engine.request import Event, Failed, GenerationRequest, TextDelta
 from slipcast.grammar.errors import GrammarError, SchemaError, UnsatisfiableError, UnsupportedError
 from slipcast.samplers import SamplingError
@@ -29,21 +27,8 @@ LIMIT = 20_000
 
 
 @pytest.fixture
-def service() -> FakeService:
-    return FakeService()
-
-
-@pytest.fixture
-def address(service: FakeService) -> Iterator[str]:
-    with served(create_app(AsyncEngine(service=service), max_body_bytes=LIMIT)) as address:
-        yield address
-    assert service.closed
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=10) as client:
-        yield client
+def app_options() -> dict[str, Any]:
+    return {"max_body_bytes": LIMIT}
 
 
 def post(address: str, body: Any) -> httpx.Response:

@@ -32,11 +32,6 @@ def service() -> FakeService:
     return FakeService(words(*CALL))
 
 
-@pytest.fixture
-def engine(service: FakeService) -> Engine:
-    return Engine(service=service)
-
-
 def names(spec: Any) -> set[str]:
     """The tools that a structural tag has calls of."""
     text = json.dumps(spec)

@@ -18,11 +18,6 @@ Talk = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def service() -> FakeService:
-    return FakeService()
-
-
-@pytest.fixture
 def talk(service: FakeService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Talk:
     """Run `slipcast chat` with these lines as input; its exit code, output and complaints."""
 
