@@ -24,6 +24,7 @@ class KeyClasses:
     steps         per state, disjoint sets of characters with the state each leads to
     ending        per state, the index in `signatures` of a key that ends here, or None
     live          per state, the classes that can still come, bit i for `signatures[i]`
+    endless       the classes of which, wherever a key of them can still come, there are keys without end
     nothing       the state in which every pattern is dead, or None: any key from there is in class 0
     """
 
@@ -47,6 +48,7 @@ class KeyClasses:
         index = {signature: i for i, signature in enumerate(self.signatures)}
         self.ending = [index.get(tags) for tags in matched]
         self.live = self._live()
+        self.endless = self._endless()
 
     def _step(self, state: ProductState, waiting: list[ProductState]) -> list[tuple[CharSet, int]]:
         steps = combined(self._parts, state)
@@ -83,6 +85,16 @@ class KeyClasses:
                     live[source] |= live[state]
                     waiting.append(source)
         return live
+
+    def _endless(self) -> int:
+        # Where each state goes on to another one of the class, the way never ends: so there is a loop.
+        endless = (1 << len(self.signatures)) - 1
+        for state, steps in enumerate(self.steps):
+            ahead = 0
+            for _, target in steps:
+                ahead |= self.live[target]
+            endless &= ~self.live[state] | ahead
+        return endless
 
     def next(self, state: int, char: str) -> int | None:
         """The state after a character."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from .trieshape import is_plain, trie_shape
 class KeyText:
     """Rows that read a key after its opening quote, to the colon and its label.
 
-    `root` is 0 where no key can come at all, `patterned` whether patterns tell undeclared keys apart.
+    `root` is 0 where no key can come at all, `patterned` whether patterns tell undeclared keys apart. `endless`: the
+    signatures, as bits, whose keys begin no other way when some of them were used (see `KeyClasses`).
     """
 
     root: int
@@ -31,6 +32,7 @@ class KeyText:
     names: tuple[str, ...]
     signatures: tuple[int, ...]
     patterned: bool
+    endless: int
     used: frozenset[str] = frozenset()
     origin: int = 0
 
@@ -65,7 +67,7 @@ class KeyTexts:
             root = self.bodies.free()
         if names:
             root = _Names(self, names, classes, body, reach).root()
-        return KeyText(root, reach, names, signatures, bool(patterns), origin=root)
+        return KeyText(root, reach, names, signatures, bool(patterns), classes.endless, origin=root)
 
     def extended(self, text: KeyText, name: str) -> KeyText:
         """The same keys without `name`, an undeclared one that was used: a copy of the rows that spell it."""
@@ -74,7 +76,7 @@ class KeyTexts:
         extended = self._extended.get(key)
         if extended is None:
             root = _Without(self, text, name).root()
-            extended = KeyText(root, text.reach, text.names, text.signatures, text.patterned, used, text.origin)
+            extended = replace(text, root=root, used=used)
             self._extended[key] = extended
         return extended
 

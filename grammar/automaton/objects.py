@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from ..algebra import Goal, bits
 from .alternatives import merged
 from .answers import DEPENDS, Answer
-from .codes import OBJECT_CLOSE
+from .codes import FIRST_LABEL, OBJECT_CLOSE
 from .frames import Alternative, Builder, FrameHandler, Groups, Outcome, Position, Shape, Stage, Texts, Used
 from .specs import KeyLexeme
 from .values import value_frame
@@ -69,9 +69,9 @@ class ObjectHandler(FrameHandler):
             return self.after_key(symbol, self.used)
         if texts is not None:
             return self.after_key(symbol, (*(self.used or ()), _key_of(texts[-1])))
-        # A key that was used shuts off only itself, and where no pattern limits the others every beginning of a key
-        # stays good: so the mask may go on without knowing which key it was, until a second such key ends.
-        if self.used is None or self.shape.alphabet.tests:
+        # A key that was used shuts off only itself, and where there is no end of others every beginning of a key stays
+        # good: so the mask may go on without knowing which key it was, until a second such key ends.
+        if self.used is None or not self.lexeme.text.endless >> label - FIRST_LABEL & 1:
             return DEPENDS
         return self.after_key(symbol, None)
 

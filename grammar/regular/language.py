@@ -67,7 +67,7 @@ class Language:
 
     def cardinality(self, limit: int) -> int:
         """The number of words, or `limit` if there are more."""
-        if self._lengths() >= limit:
+        if self._bounded and self._lengths() >= limit:
             return limit
         return _cardinality(self.unbounded().dfa, limit)
 
@@ -81,10 +81,14 @@ class Language:
         listed = finite_words(self.dfa)
         if listed is not None and self.low == 0 and self.high is None:
             return listed if len(listed) <= limit else None
-        if self._lengths() > limit:
+        if self._bounded and self._lengths() > limit:
             return None
         dfa = self.unbounded().dfa
         return None if _cardinality(dfa, limit + 1) > limit else tuple(sorted(_enumerate(dfa)))
+
+    @property
+    def _bounded(self) -> bool:
+        return self.low > 0 or self.high is not None
 
     def _lengths(self) -> int:
         """How many lengths words have, at least: what is seen without building bounds into states."""
