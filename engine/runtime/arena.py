@@ -24,7 +24,8 @@ class Arena:
         """Room for arrays of these sizes, in bytes, and padding behind them. Raises ModelError if there is none."""
         total = sum(_aligned(size) for size in sizes) + _HUGE_PAGE
         try:
-            memory = mmap.mmap(-1, total)
+            # A shared mapping, mmap's default, would get no huge pages: reading weights then takes half as long again.
+            memory = mmap.mmap(-1, total, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except (OSError, OverflowError, MemoryError) as error:
             message = f"the system gives no {total >> 20} MB of memory for {purpose}"
             raise ModelError(message, remedy="use a smaller model, batch or context") from error
