@@ -67,15 +67,12 @@ class Server(uvicorn.Server):
 
 def run(options: argparse.Namespace) -> int:
     """Serve until interrupted. The port is taken before a model is loaded, so that a taken one is told at once."""
-    flags = {key: value for key, value in vars(options).items() if key in ServerSettings.model_fields}
-    file = getattr(options, "config", None)
-    settings = read_settings(flags, os.environ, None if file is None else Path(file))
+    settings = given_settings(options)
     configure_logs(settings)
     access = AccessRules(keys=given_keys(settings), timeout=settings.request_timeout)
-    if (settings.tls_key is None) != (settings.tls_certificate is None):
-        raise ConfigError("tls_certificate and tls_key go together", key="tls_key", remedy="give both or neither")
+    template = open_template(settings.chat_template)
     with listen(settings.host, settings.port) as listener:
-        engines = open_engines(settings)
+        engines = open_engines(settings, template)
         try:
             app = create_app(
                 engines,
@@ -113,9 +110,10 @@ def _serve(settings: ServerSettings, app: ASGIApp, engines: Sequence[AsyncEngine
         Server(config, engines).run(sockets=[listener])
 
 
-def open_engines(settings: ServerSettings) -> list[AsyncEngine]:
-    """An engine for each model. Those that were opened are closed again if another cannot be."""
-    template = open_template(settings.chat_template)
+def open_engines(settings: ServerSettings, template: str | None) -> list[AsyncEngine]:
+    """An engine for each model, with the text of a chat template instead of its own if there is one. Those that were
+    opened are closed again if another cannot be.
+    """
     engines: list[AsyncEngine] = []
     try:
         for given in settings.model:
@@ -135,6 +133,16 @@ def open_engines(settings: ServerSettings) -> list[AsyncEngine]:
             engine.close()
         raise
     return engines
+
+
+def given_settings(options: argparse.Namespace) -> ServerSettings:
+    """The settings from flags, the environment and the file that the flags name. Raises ConfigError, OSError."""
+    flags = {key: value for key, value in vars(options).items() if key in ServerSettings.model_fields}
+    file = getattr(options, "config", None)
+    settings = read_settings(flags, os.environ, None if file is None else Path(file))
+    if (settings.tls_key is None) != (settings.tls_certificate is None):
+        raise ConfigError("tls_certificate and tls_key go together", key="tls_key", remedy="give both or neither")
+    return settings
 
 
 def traced(app: ASGIApp) -> ASGIApp:

@@ -55,20 +55,31 @@ class ResponseStore:
                 _, oldest = self._kept.popitem(last=False)
                 self._size -= oldest.characters
 
-    def get(self, response_id: str) -> Stored:
-        """Raises NotFoundError for what was never there, was not to be stored, or had to make room."""
+    def find(self, response_id: str) -> Stored | None:
+        """A response, None for what was never there, was not to be stored, or had to make room."""
         with self._lock:
-            stored = self._kept.get(response_id)
-        if stored is None:
-            raise NotFoundError(f"there is no response {response_id[:80]!r} here", param="response_id")
+            return self._kept.get(response_id)
+
+    def take(self, response_id: str) -> Stored | None:
+        """A response that is forgotten by this, None as `find` has it."""
+        with self._lock:
+            stored = self._kept.pop(response_id, None)
+            self._size -= 0 if stored is None else stored.characters
         return stored
+
+    def get(self, response_id: str) -> Stored:
+        """A response. Raises NotFoundError."""
+        return _there(self.find(response_id), response_id)
 
     def delete(self, response_id: str) -> None:
         """Forget a response. Raises NotFoundError."""
-        stored = self.get(response_id)
-        with self._lock:
-            if self._kept.pop(response_id, None) is not None:
-                self._size -= stored.characters
+        _there(self.take(response_id), response_id)
+
+
+def _there(stored: Stored | None, response_id: str) -> Stored:
+    if stored is None:
+        raise NotFoundError(f"there is no response {response_id[:80]!r} here", param="response_id")
+    return stored
 
 
 def field_names(name: str) -> str:

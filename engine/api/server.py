@@ -186,31 +186,22 @@ def create_app(
     access: AccessRules | None = None,
     cors_origins: Sequence[str] = (),
     page: bool = True,
+    store: ResponseStore | None = None,
 ) -> Starlette:
     """The application over running engines, which it closes at shutdown. Bodies are read up to `max_body_bytes`.
 
     `routes` are served beside its own, and the chat page unless `page` is False. `access`: keys and limits of requests;
-    None, all may ask. `cors_origins`: whose pages may ask, "*" for any. Raises ConfigError for two engines of one name.
+    None, all may ask. `cors_origins`: whose pages may ask, "*" for any. `store`: where responses are kept, None for in
+    here. Raises ConfigError for two engines of one name.
     """
     registry = Registry([engine] if isinstance(engine, AsyncEngine) else engine)
-    serving = Serving(registry, int(time.time()), ResponseStore())
+    serving = Serving(registry, int(time.time()), store or ResponseStore())
     table = endpoints(serving)
     described = document(table)
     numbers = EngineMetrics((engine.model, engine.service) for engine in registry)
     extensions, open_paths = extension_routes(registry, max_body_bytes)
     rules = access or AccessRules()
     rules = replace(rules, open_paths=rules.open_paths | open_paths)
-    middleware = [Middleware(Access, rules=rules)]
-    if cors_origins:
-        # Outermost: a browser asks first what it may do, and shows without these headers no error of ours.
-        cors = Middleware(
-            CORSMiddleware,
-            allow_origins=list(cors_origins),
-            allow_methods=["*"],
-            allow_headers=["*"],
-            expose_headers=[REQUEST_ID],
-        )
-        middleware.insert(0, cors)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -231,9 +222,10 @@ def create_app(
     async def stored(request: Request) -> Response:
         response_id = request.path_params["id"]
         if request.method == "DELETE":
-            serving.store.delete(response_id)
+            await asyncio.to_thread(serving.store.delete, response_id)
             return _json(DeletedResponse(id=response_id, object="response", deleted=True))
-        return _json(serving.store.get(response_id).response)
+        kept = await asyncio.to_thread(serving.store.get, response_id)
+        return _json(kept.response)
 
     async def openapi(request: Request) -> Response:
         return JSONResponse(described)
@@ -255,9 +247,25 @@ def create_app(
             *routes,
         ],
         lifespan=lifespan,
-        middleware=middleware,
+        middleware=around(rules, cors_origins),
         exception_handlers={HTTPException: answer_http_error, EngineError: answer_error, Exception: answer_error},
     )
+
+
+def around(rules: AccessRules, cors_origins: Sequence[str]) -> list[Middleware]:
+    """What stands around all endpoints, outermost first."""
+    middleware = [Middleware(Access, rules=rules)]
+    if cors_origins:
+        # Outermost: a browser asks first what it may do, and shows without these headers no error of ours.
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=list(cors_origins),
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=[REQUEST_ID],
+        )
+        middleware.insert(0, cors)
+    return middleware
 
 
 def _json(answer: WireResponse) -> Response:

@@ -21,12 +21,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The status and headers of an answer; its body follows in pieces."""
+    """The status and headers of an answer, and its body: the whole, or the first piece of a stream with `more`."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
-
-    @property
-    def streams(self) -> bool:
-        """Whether the body is a stream of events, and not one thing."""
-        return any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in self.headers)
+    body: bytes
+    more: bool

@@ -9,105 +9,181 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from ray.exceptions import RayActorError, RayTaskError
-from ray.serve.exceptions import RayServeException
-from starlette.requests import Request
+from ray.exceptions import RayActorError, RayTaskError, TaskCancelledError
+from ray.serve.exceptions import BackPressureError, RayServeException
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..api.access import AccessRules, allowed
-from ..api.errors import AccessError, BodyTooLargeError, body_for
+from ...plugins import create_manager
+from ..api.access import REQUEST_ID, AccessRules, current_request
+from ..api.body import read_bytes
+from ..api.errors import body_for
 from ..api.http import error_response
-from ..errors import ClosedError, EngineError, RequestFault
-from .board import board
+from ..api.metrics import CONTENT_TYPE
+from ..api.server import around
+from ..cli_serve import configure_logs, traced
+from ..errors import BusyError, ClosedError, EngineError, RequestFault
+from ..settings import ServerSettings
 from .calls import Call, Head
 from .keys import seeded, warm_keys
+from .merging import merge
 
 _LOG = logging.getLogger(__name__)
-ATTEMPTS: Final = 4
-LOST: Final = (RayActorError, RayServeException)
+ATTEMPTS: Final = 6
+PAUSE_SECONDS: Final = 0.2
+"""Before the second attempt, and more before each after it: Serve needs a moment to see that a replica is dead."""
+METRICS_SECONDS: Final = 10.0
+CUT: Final = "the replica died while it answered"
 
 
 class Front:
-    """The ingress of the Serve application. `replicas`: a handle of the Replica deployment."""
+    """The ingress of the Serve application, as `serve.ingress` takes it. `replicas`: a handle of their deployment."""
 
-    def __init__(self, replicas: Any, rules: AccessRules, max_body_bytes: int) -> None:
+    def __init__(self, replicas: Any, settings: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+        self._replicas = replicas
+        self._settings = ServerSettings.model_validate(settings)
+        self._rules = rules(self._settings, keys)
+        configure_logs(self._settings)
+
+    def __serve_build_asgi_app__(self) -> ASGIApp:
+        """Called by Serve once the object is made."""
+        return front_app(self._replicas, self._settings, self._rules)
+
+
+def rules(settings: ServerSettings, keys: tuple[str, ...]) -> AccessRules:
+    """Who may ask, and for how long. Raises PluginError for a plugin that is not installed here."""
+    access = AccessRules(keys=keys, timeout=settings.request_timeout)
+    offered = create_manager(settings.plugins).routes()
+    return replace(access, open_paths=access.open_paths | {route.path for route in offered if route.open})
+
+
+def front_app(replicas: Any, settings: ServerSettings, access: AccessRules) -> ASGIApp:
+    """The application that passes requests on, with all around it that `slipcast serve` has around its own."""
+
+    async def metrics(request: Request) -> Response:
+        asked = replicas.broadcast("metrics").results_async(timeout_s=METRICS_SECONDS, return_exceptions=True)
+        shown = [answer for answer in await asked if not isinstance(answer, BaseException)]
+        return Response(merge(dict(shown)), media_type=CONTENT_TYPE)
+
+    app = Starlette(routes=[Route("/metrics", metrics)], middleware=around(access, settings.cors_origin))
+    app.router.redirect_slashes = False
+    app.router.default = Passage(replicas, settings.max_body_mb << 20)
+    return _Numbered(traced(app) if settings.otel else app)
+
+
+class _Numbered:
+    """Leaves out the request's id in answers' heads: Serve's proxy adds it, the same that requests come here with."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def pass_on(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                del MutableHeaders(scope=message)[REQUEST_ID]
+            await send(message)
+
+        await self._app(scope, receive, pass_on)
+
+
+class Passage:
+    """Passes each request to a replica, as an ASGI application."""
+
+    def __init__(self, replicas: Any, max_body_bytes: int) -> None:
         self._replicas = replicas.options(stream=True)
-        self._rules = rules
         self._max_body_bytes = max_body_bytes
 
-    async def __call__(self, request: Request) -> Response:
-        """Answer one request."""
-        if not allowed(self._rules, request.url.path, request.headers):
-            wrong = AccessError("the API key is missing or wrong", remedy="send Authorization: Bearer KEY")
-            return error_response(wrong)
-        if request.url.path == "/metrics":
-            return Response(await board().merged.remote(), media_type="text/plain; version=0.0.4")
-        body = await request.body()
-        if len(body) > self._max_body_bytes:
-            return error_response(BodyTooLargeError(f"the body is larger than {self._max_body_bytes} bytes"))
-        parsed = _parsed(body)
-        call = Call(
-            request.method,
-            request.url.path,
-            request.url.query.encode(),
-            tuple(request.headers.raw),
-            seeded(request.url.path, body, parsed),
-            warm_keys(parsed),
-        )
-        return await self._answer(call)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            body = await read_bytes(request, self._max_body_bytes)
+        except ClientDisconnect:
+            return
+        except EngineError as error:
+            response = error_response(error)
+        else:
+            response = await self._answer(_call(request, body))
+        await response(scope, receive, send)
 
     async def _answer(self, call: Call) -> Response:
         lost: Exception | None = None
         for attempt in range(ATTEMPTS):
-            if attempt:
-                await asyncio.sleep(0.2 * attempt)
+            await asyncio.sleep(PAUSE_SECONDS * attempt)
             pieces = self._replicas.answer.remote(call)
+            streams = False
             try:
                 head: Head = await anext(pieces)
-                if head.streams:
-                    return _response(head, _events(pieces))
-                whole = b"".join([piece async for piece in pieces])
-                return _response(head, whole)
-            except LOST as error:
+                streams = head.more
+                return _response(head, _events(call.path, head.body, pieces) if streams else head.body)
+            except BackPressureError:
+                return error_response(BusyError("the waiting line is full", remedy="try again later"))
+            except TaskCancelledError:
+                return error_response(RequestFault("the request was cancelled"))
+            except (RayActorError, RayServeException) as error:
                 _LOG.warning("a replica was lost, its request is asked again: %s", type(error).__name__)
                 lost = error
             except RayTaskError as error:
                 return error_response(RequestFault(f"the replica failed: {error.cause!r}"))
-        return error_response(_unavailable(lost))
+            finally:
+                if not streams:
+                    pieces.cancel()  # if the client has left; else it is over anyhow
+        return error_response(ClosedError(f"no replica answers ({type(lost).__name__})", remedy="try again later"))
 
 
-async def _events(pieces: AsyncIterator[Any]) -> AsyncIterator[bytes]:
-    """The pieces of a stream; if the replica dies, an error event as the last."""
+def _call(request: Request, body: bytes) -> Call:
     try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        parsed = None  # the replica says what is wrong with it
+    headers = MutableHeaders(raw=list(request.headers.raw))
+    headers[REQUEST_ID] = current_request.get()
+    path = request.url.path
+    return Call(
+        request.method,
+        path,
+        request.url.query.encode(),
+        tuple(headers.raw),
+        seeded(path, body, parsed),
+        warm_keys(parsed),
+    )
+
+
+async def _events(path: str, first: bytes, pieces: Any) -> AsyncIterator[bytes]:
+    """The pieces of a stream; if the replica dies, an error event as the last."""
+    count = first.count(b"\n\n")
+    try:
+        yield first
         async for piece in pieces:
+            count += piece.count(b"\n\n")
             yield piece
     except Exception as error:
         _LOG.warning("a stream was cut: %s", type(error).__name__)
-        yield f"data: {body_for(RequestFault('the replica died while it answered')).model_dump_json()}\n\n".encode()
+        yield _last_event(path, count)
+    finally:
+        pieces.cancel()
+
+
+def _last_event(path: str, number: int) -> bytes:
+    """The event that says that a stream was cut, as the endpoint has it. `number`: of events before it."""
+    body = body_for(RequestFault(CUT))
+    if path != "/v1/responses":
+        return f"data: {body.model_dump_json()}\n\n".encode()
+    error = {"type": "error", **body.error.model_dump(include={"code", "message", "param"}), "sequence_number": number}
+    return f"event: error\ndata: {json.dumps(error)}\n\n".encode()
 
 
 def _response(head: Head, body: bytes | AsyncIterator[bytes]) -> Response:
-    response: Response
-    kept = [(name, value) for name, value in head.headers if name != b"content-length"]
     if isinstance(body, bytes):
         response = Response(body, status_code=head.status)
-        kept.append((b"content-length", str(len(body)).encode()))
     else:
         response = StreamingResponse(body, status_code=head.status)
-    response.raw_headers = kept
+    response.raw_headers = list(head.headers)
     return response
-
-
-def _parsed(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None  # the replica says what is wrong with it
-
-
-def _unavailable(lost: Exception | None) -> EngineError:
-    return ClosedError(f"no replica answers ({type(lost).__name__})", remedy="try again later")
-

@@ -16,7 +16,7 @@ GRAMMAR_FIELDS: Final = (
     "response_format", "tools", "tool_choice", "text", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
     "structured_outputs",
 )  # fmt: skip
-SEEDED: Final = frozenset({"/v1/chat/completions", "/v1/completions"})
+SEEDED: Final = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses"})
 PROMPT_FIELDS: Final = ("messages", "prompt", "instructions", "input")
 
 
@@ -62,8 +62,11 @@ def _text(value: Any) -> str:
 
 def seeded(path: str, body: bytes, parsed: Any) -> bytes:
     """The body with a seed, so that another replica would answer the same. The text is kept as it is otherwise."""
-    if path not in SEEDED or not isinstance(parsed, dict) or "seed" in parsed:
+    if path not in SEEDED or not isinstance(parsed, dict) or parsed.get("seed") is not None:
         return body
+    seed = secrets.randbelow(1 << 31)
+    if "seed" in parsed:
+        return json.dumps({**parsed, "seed": seed}).encode()
     end = body.rindex(b"}")
     comma = b"," if parsed else b""
-    return body[:end] + comma + b'"seed":%d' % secrets.randbelow(1 << 31) + body[end:]
+    return body[:end] + comma + b'"seed":%d' % seed + body[end:]

@@ -1,4 +1,4 @@
-"""A replica: an engine behind the ASGI application that `slipcast serve` runs, asked by method calls."""
+"""A replica: engines behind the ASGI application that `slipcast serve` runs, asked by method calls."""
 
 from __future__ import annotations
 
@@ -6,33 +6,40 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ray import serve
 from starlette.types import Message
 
+from ..api.metrics import EngineMetrics
 from ..api.server import create_app
-from ..cli_serve import open_engines
+from ..cli_serve import configure_logs, open_engines
 from ..runtime.paths import cache_folder
 from ..settings import ServerSettings
-from .board import Board, board
 from .calls import Call, Head
+from .responses import SharedResponses
 
 _LOG = logging.getLogger(__name__)
 KEEP_SECONDS: Final = 5.0
-"""How often a replica shows its metrics and keeps its grammars."""
+"""How often a replica keeps its grammars, at least."""
 
 
 class Replica:
-    """One engine for each model. Ray makes it, in a process of its own."""
+    """One engine for each model. Ray makes it, in a process of its own. `template`: a chat template for all of them."""
 
-    def __init__(self, settings: dict[str, Any], name: str) -> None:
+    def __init__(self, settings: Mapping[str, Any], template: str | None) -> None:
         self._settings = ServerSettings.model_validate(settings)
-        self._engines = open_engines(self._settings)
-        self._app = create_app(self._engines, max_body_bytes=self._settings.max_body_mb << 20, page=self._settings.page)
-        self._name = f"{name}-{os.getpid()}"
-        self._board: Board | None = None
+        configure_logs(self._settings)
+        self._engines = open_engines(self._settings, template)
+        self._app = create_app(
+            self._engines,
+            max_body_bytes=self._settings.max_body_mb << 20,
+            page=self._settings.page,
+            store=SharedResponses(),
+        )
+        self._metrics = EngineMetrics((engine.model, engine.service) for engine in self._engines)
         self._keeper: asyncio.Task[None] | None = None
         for engine in self._engines:
             path = _grammars(engine.model)
@@ -41,10 +48,10 @@ class Replica:
                     _LOG.info("%d grammars are warm", engine.compiler.load(path))
 
     async def answer(self, call: Call) -> AsyncIterator[Head | bytes]:
-        """The answer's head, then its body in pieces. Leaving the iterator cancels the request."""
-        if self._keeper is None:
-            self._keeper = asyncio.create_task(self._keep())
-        out: asyncio.Queue[Message | None] = asyncio.Queue()
+        """The answer's head with its body or the first piece of a stream, then the other pieces. Leaving the iterator
+        cancels the request.
+        """
+        out: asyncio.Queue[Message] = asyncio.Queue()
         asked = False
         gone = asyncio.Event()
 
@@ -75,14 +82,21 @@ class Replica:
             try:
                 await self._app(scope, receive, out.put)
             finally:
-                await out.put(None)
+                await out.put({"type": "http.response.body"})  # the end, of what failed in the middle too
 
         task = asyncio.create_task(run())
         try:
-            while (message := await out.get()) is not None:
-                if message["type"] == "http.response.start":
-                    yield Head(message["status"], tuple((bytes(k), bytes(v)) for k, v in message["headers"]))
-                elif body := message.get("body"):
+            start = await out.get()
+            if start["type"] != "http.response.start":
+                await task  # raises why there is no answer
+                raise RuntimeError("the application did not answer")
+            headers = tuple((bytes(name), bytes(value)) for name, value in start["headers"])
+            streams = any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers)
+            body, more = await _piece(out, whole=not streams)
+            yield Head(start["status"], headers, body, more)
+            while more:
+                body, more = await _piece(out, whole=False)
+                if body:
                     yield body
             await task
         finally:
@@ -91,11 +105,17 @@ class Replica:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
 
-    def check_health(self) -> None:
-        """Called by Serve: raises if an engine has ended, and the replica is replaced."""
+    def metrics(self) -> tuple[str, str]:
+        """The replica's name and its numbers as Prometheus has them."""
+        return serve.get_replica_context().replica_id.unique_id, self._metrics.text().decode()
+
+    async def check_health(self) -> None:
+        """Called by Serve, every few seconds: raises if an engine has ended, and the replica is replaced."""
         for engine in self._engines:
             if engine.service.closed:
                 raise RuntimeError(f"the engine of {engine.model} has ended")
+        if self._keeper is None or self._keeper.done():
+            self._keeper = asyncio.create_task(asyncio.to_thread(self._save))
 
     def __del__(self) -> None:
         """Called by Serve when no request is left: what is worth keeping is kept."""
@@ -103,18 +123,6 @@ class Replica:
             engine.close()
         with contextlib.suppress(Exception):
             self._save()
-
-    async def _keep(self) -> None:
-        """Shows the metrics, keeps the grammars, again and again."""
-        from ..api.metrics import EngineMetrics
-
-        numbers = EngineMetrics((engine.model, engine.service) for engine in self._engines)
-        self._board = board()
-        while True:
-            with contextlib.suppress(Exception):  # a board that is gone comes again
-                await self._board.show.remote(self._name, await asyncio.to_thread(numbers.text))
-                await asyncio.to_thread(self._save)
-            await asyncio.sleep(KEEP_SECONDS)
 
     def _save(self) -> None:
         for engine in self._engines:
@@ -125,6 +133,18 @@ class Replica:
             fresh = path.with_suffix(f".{os.getpid()}")
             engine.compiler.save(fresh)
             fresh.replace(path)
+
+
+async def _piece(out: asyncio.Queue[Message], *, whole: bool) -> tuple[bytes, bool]:
+    """The body that is there, at least a byte of it or its end, and whether more may come; or all of it."""
+    parts: list[bytes] = []
+    while whole or not parts or not out.empty():
+        message = await out.get()
+        if part := message.get("body", b""):
+            parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts), False
+    return b"".join(parts), True
 
 
 def _grammars(model: str) -> Path:

@@ -1,7 +1,8 @@
-"""The request router of the replicas, on Ray Serve's own interface."""
+"""The request routers of the replicas, on Ray Serve's own interface."""
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from ray.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
@@ -15,8 +16,7 @@ class WarmRouter(RequestRouter):  # type: ignore[misc]
     """Sends a request where its prompt's beginning or its grammar is warm, unless that replica is overloaded."""
 
     def initialize_state(self, **options: Any) -> None:
-        """Called by Serve. `warm`: False sends requests by the length of queues alone."""
-        self._warm = bool(options.get("warm", True))
+        """Called by Serve."""
         self._warmth: Warmth[ReplicaID] = Warmth()
 
     async def choose_replicas(
@@ -25,8 +25,7 @@ class WarmRouter(RequestRouter):  # type: ignore[misc]
         """Ranks of replicas, best first; Serve takes the first that accepts."""
         by_id = {replica.replica_id: replica for replica in candidate_replicas}
         queues = {name: self.replica_queue_len_cache.get(name) or 0 for name in by_id}
-        keys = _keys(pending_request) if self._warm else WarmKeys()
-        return [[by_id[name] for name in rank] for rank in self._warmth.ranked(keys, queues)]
+        return [[by_id[name] for name in rank] for rank in self._warmth.ranked(_keys(pending_request), queues)]
 
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
         """Called by Serve: the request went there, and will be warm there."""
@@ -36,6 +35,16 @@ class WarmRouter(RequestRouter):  # type: ignore[misc]
         """Called by Serve: nothing is warm there any more."""
         super().on_replica_actor_died(replica_id)
         self._warmth.forget(replica_id)
+
+
+class RandomRouter(RequestRouter):  # type: ignore[misc]
+    """Sends each request to any replica: what others are measured against."""
+
+    async def choose_replicas(
+        self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
+    ) -> list[list[RunningReplica]]:
+        """Each replica a rank of its own, shuffled: within a rank Serve would prefer the shorter queue."""
+        return [[replica] for replica in random.sample(candidate_replicas, len(candidate_replicas))]
 
 
 def _keys(request: PendingRequest | None) -> WarmKeys:
