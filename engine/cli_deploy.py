@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"serving {', '.join(settings.model)} by {by} at {deployment.address}", flush=True)
         deployment.wait(ended)
         if not ended.is_set():
-            print("deployed anew by another process, which serves from now on", flush=True)
+            print("another process has deployed it anew, or ended it", flush=True)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.default_int_handler)  # a second one does not wait for running answers
     return 0

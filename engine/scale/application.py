@@ -23,7 +23,8 @@ POWER_OF_TWO: Final = "ray.serve._private.request_router.pow_2_router:PowerOfTwo
 ROUTERS: Final[Mapping[str, Any]] = {"warm": WarmRouter, "shorter": POWER_OF_TWO, "random": RandomRouter}
 # What parts of the product read from the environment, so that replicas on other machines read the same.
 CARRIED: Final = (CACHE_VARIABLE, "OTEL_", "HF_")
-
+STDERR_VARIABLE: Final = "RAY_SERVE_LOG_TO_STDERR"
+"""With "0" Serve takes a process's stderr for its own log, and what we log with it."""
 QUIET: Final = LoggingConfig(enable_access_log=False, log_level="WARNING")
 """Of Serve's own logs. Ours are as the settings say."""
 
@@ -83,7 +84,8 @@ def application(
         "health_check_timeout_s": 30,
         "logging_config": QUIET,
     }
-    environment = {"env_vars": {name: value for name, value in os.environ.items() if name.startswith(CARRIED)}}
+    carried = {name: value for name, value in os.environ.items() if name.startswith(CARRIED)}
+    environment = {"env_vars": {**carried, STDERR_VARIABLE: "1"}}
     replicas = serve.deployment(
         name="Replica",
         max_ongoing_requests=4 * config.limits.max_batch,

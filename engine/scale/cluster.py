@@ -6,24 +6,28 @@ import logging
 import os
 import ssl
 import threading
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
 import ray
 from ray import serve
+from ray.exceptions import RayError
 from ray.serve.config import HTTPOptions
 from ray.serve.context import _get_global_client
+from ray.serve.exceptions import RayServeException
 
 from ..cli_serve import listen, traced
 from ..errors import ConfigError, EngineError
 from ..lines import one_line
 from ..runtime.cpu import usable_cores
 from ..settings import ServerSettings
-from .application import QUIET, Scale, application
+from .application import QUIET, STDERR_VARIABLE, Scale, application
 from .front import rules
-from .responses import forget_responses
+from .shared import end_shared, shared
 
+_LOG = logging.getLogger(__name__)
 APPLICATION: Final = "slipcast"
 ADDRESS_VARIABLE: Final = "RAY_ADDRESS"
 # What is compared with a Serve that runs already: all that the settings decide.
@@ -32,22 +36,32 @@ POLL_SECONDS: Final = 2.0
 
 
 class Deployment:
-    """The application as this process deployed it. `address`: where it is served."""
+    """The application as this process deploys it. `address`: where it is served."""
 
-    def __init__(self, http: HTTPOptions) -> None:
+    def __init__(self, app: serve.Application, http: HTTPOptions) -> None:
         scheme = "https" if http.ssl_certfile else "http"
         host = f"[{http.host}]" if ":" in (http.host or "") else http.host
         self.address = f"{scheme}://{host}:{http.port}/v1"
-        self._deployed = _deployed_at()
+        self._app = app
+        self._name = uuid.uuid4().hex
+        _run(app)
+        ray.get(shared().own.remote(self._name))
 
     def wait(self, ended: threading.Event) -> None:
-        """Until `ended` is set, or somebody has deployed it again, or taken it away."""
+        """Until `ended` is set, or another process has deployed it anew, or taken it away. Where another tried to and
+        failed, this one is put back.
+        """
         while not ended.wait(POLL_SECONDS) and self.ours():
-            pass
+            status = _status()
+            if status is None:
+                return
+            if status == "DEPLOY_FAILED":
+                _LOG.warning("another process deployed what cannot start; what this one deployed is put back")
+                _run(self._app)
 
     def ours(self) -> bool:
-        """Whether the application that runs is the one that this process deployed."""
-        return _deployed_at() == self._deployed
+        """Whether this process was the last to deploy."""
+        return ray.get(shared().owner.remote()) in (self._name, "")
 
 
 @contextmanager
@@ -72,13 +86,14 @@ def deployed(
     _connect(joined)
     try:
         _start_serve(http)
+        replaced = _status() is not None
         deployment: Deployment | None = None
         try:
-            _run(app)
-            deployment = Deployment(http)
+            deployment = Deployment(app, http)
             yield deployment
         finally:
-            if deployment is None or deployment.ours():
+            # What was there before, and failed to be replaced, is the other process's.
+            if not replaced if deployment is None else deployment.ours():
                 _end()
     finally:
         ray.shutdown()
@@ -108,14 +123,16 @@ def _check_room(scale: Scale, settings: ServerSettings) -> None:
 
 
 def _connect(joined: bool) -> None:
+    # Serve's controller writes pages of tracebacks where a replica fails; they stay in its log.
+    quiet = {"env_vars": {STDERR_VARIABLE: "0"}}
     if not joined:
         # Supervisors end all processes at once: without its cluster this one need not wait for a minute.
         os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
-        ray.init(num_cpus=usable_cores(), include_dashboard=False, logging_level="WARNING")
+        ray.init(num_cpus=usable_cores(), include_dashboard=False, logging_level="WARNING", runtime_env=quiet)
         return
     address = os.environ[ADDRESS_VARIABLE]
     try:
-        ray.init(logging_level="WARNING")
+        ray.init(logging_level="WARNING", runtime_env=quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = one_line(str(error))[:200]
         remedy = f"`ray start --head` starts one; without {ADDRESS_VARIABLE} it is one of this machine"
@@ -140,20 +157,24 @@ def _run(app: serve.Application) -> None:
     try:
         serve.run(app, name=APPLICATION, route_prefix="/")
     except RuntimeError as error:
-        raise EngineError(_cause(str(error)), remedy="Ray's logs of the replica say more") from error
+        found = serve.status().applications.get(APPLICATION)
+        reports = [] if found is None else [deployment.message for deployment in found.deployments.values()]
+        what = f"the replicas cannot start: {_cause([str(error), *reports])}"
+        raise EngineError(what, remedy="the logs of the replicas say more, in Ray's folder") from error
 
 
-def _cause(report: str) -> str:
-    """What a replica failed by, from Serve's report with its tracebacks: the last line that names an error."""
-    lines = [line.strip() for line in report.splitlines()]
-    named = [line for line in lines if ": " in line and line.split(": ", 1)[0].rsplit(".", 1)[-1].isidentifier()]
-    raised = [line for line in named if line.split(": ", 1)[0].endswith(("Error", "Exception", "Fault", "Exit"))]
-    return one_line(f"the replicas cannot start: {(raised or named or lines)[-1]}")
+def _cause(reports: Sequence[str]) -> str:
+    """What a replica failed by, from Serve's reports with their tracebacks: the last line that is an error's."""
+    lines = [line.strip() for report in reports for line in report.splitlines() if line.strip()]
+    raised = [line for line in lines if line.split(": ", 1)[0].endswith(("Error", "Exception", "Fault"))]
+    last = (raised or lines)[-1]
+    kind, _, message = last.partition(": ")
+    return one_line(message if kind.startswith("slipcast.") else last)
 
 
 def _end() -> None:
     """Take the application away, and Serve if nothing else runs on it."""
-    forget_responses()
+    end_shared()
     with suppress(Exception):
         others = [name for name in serve.status().applications if name != APPLICATION]
         if others:
@@ -162,10 +183,13 @@ def _end() -> None:
             serve.shutdown()
 
 
-def _deployed_at() -> float | None:
-    """When the application was deployed last, None where it is not."""
-    found = serve.status().applications.get(APPLICATION)
-    return None if found is None else float(found.last_deployed_time_s)
+def _status() -> str | None:
+    """Of the application as Serve has it, None where it or Serve does not run."""
+    try:
+        found = serve.status().applications.get(APPLICATION)
+    except (RayError, RayServeException):
+        return None
+    return None if found is None else str(found.status.value)
 
 
 async def _nothing(scope: object, receive: object, send: object) -> None:

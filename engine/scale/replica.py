@@ -19,7 +19,7 @@ from ..cli_serve import configure_logs, open_engines
 from ..runtime.paths import cache_folder
 from ..settings import ServerSettings
 from .calls import Call, Head
-from .responses import SharedResponses
+from .shared import SharedResponses
 
 _LOG = logging.getLogger(__name__)
 KEEP_SECONDS: Final = 5.0

@@ -23,6 +23,7 @@ class WarmRouter(RequestRouter):  # type: ignore[misc]
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
         """Ranks of replicas, best first; Serve takes the first that accepts."""
+        _rest_between_rounds(pending_request)
         by_id = {replica.replica_id: replica for replica in candidate_replicas}
         queues = {name: self.replica_queue_len_cache.get(name) or 0 for name in by_id}
         return [[by_id[name] for name in rank] for rank in self._warmth.ranked(_keys(pending_request), queues)]
@@ -44,7 +45,14 @@ class RandomRouter(RequestRouter):  # type: ignore[misc]
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
         """Each replica a rank of its own, shuffled: within a rank Serve would prefer the shorter queue."""
+        _rest_between_rounds(pending_request)
         return [[replica] for replica in random.sample(candidate_replicas, len(candidate_replicas))]
+
+
+def _rest_between_rounds(request: PendingRequest | None) -> None:
+    """Where all replicas are full Serve asks again, and without this at once, round after round."""
+    if request is not None:
+        request.routing_context.should_backoff = True
 
 
 def _keys(request: PendingRequest | None) -> WarmKeys:

@@ -1,4 +1,6 @@
-"""Responses that later requests continue, in one place for all replicas: whichever is asked next knows them."""
+"""What all processes of a deployment share, in one actor of the cluster: responses that later requests continue,
+whichever replica is asked, and which process deployed last.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,32 @@ from ..api.messages import Message
 from ..api.response_types import Response
 from ..api.responses import ResponseStore, Stored
 
-NAME: Final = "slipcast-responses"
+NAME: Final = "slipcast-shared"
 NAMESPACE: Final = "slipcast"
 
 
-class SharedResponses(ResponseStore):
-    """A ResponseStore in an actor of the cluster, made when first asked for and made anew, empty, if it dies."""
+class Shared(ResponseStore):
+    """The actor's class. `owner`: of the process that deployed last, "" where the actor had to begin anew."""
 
     def __init__(self) -> None:
-        actor = ray.remote(num_cpus=0, max_restarts=-1)(ResponseStore)
-        options = {"name": NAME, "namespace": NAMESPACE, "get_if_exists": True, "lifetime": "detached"}
-        self._actor: Any = actor.options(**options).remote()
+        super().__init__()
+        self._owner = ""
+
+    def own(self, owner: str) -> None:
+        """This process has deployed."""
+        self._owner = owner
+
+    def owner(self) -> str:
+        """Which process has deployed last."""
+        return self._owner
+
+
+class SharedResponses(ResponseStore):
+    """A ResponseStore that stands for the one in the actor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._actor = shared()
 
     def put(self, response: Response, messages: Sequence[Message]) -> None:
         """Keep a response; the oldest make room."""
@@ -39,7 +56,14 @@ class SharedResponses(ResponseStore):
         return taken
 
 
-def forget_responses() -> None:
+def shared() -> Any:
+    """A handle of the actor, which is made when first asked for and made anew, empty, if it dies."""
+    actor = ray.remote(num_cpus=0, max_restarts=-1)(Shared)
+    options = {"name": NAME, "namespace": NAMESPACE, "get_if_exists": True, "lifetime": "detached"}
+    return actor.options(**options).remote()
+
+
+def end_shared() -> None:
     """End the actor, where there is one."""
     try:
         ray.kill(ray.get_actor(NAME, namespace=NAMESPACE))
