@@ -24,7 +24,8 @@ from slipcast.engine.runtime import load_model
 from slipcast.engine.runtime.targets import compile_for
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "aarch64"
-PROGRAMS = {"qemu-aarch64": "qemu-user", "aarch64-linux-gnu-ld": "binutils-aarch64-linux-gnu", "mmdebstrap": "mmdebstrap"}
+LINKER = "aarch64-linux-gnu-ld"
+PROGRAMS = {"qemu-aarch64": "qemu-user", LINKER: "binutils-aarch64-linux-gnu", "mmdebstrap": "mmdebstrap"}
 PACKAGES = ("apache-tvm", "apache-tvm-ffi", "numpy", "ml_dtypes", "typing_extensions")
 SHAPE = Shape(layers=2, hidden=64, feed_forward=96, heads=4, kv_heads=2, head_dim=16, vocab=96)
 
@@ -63,8 +64,8 @@ def machine() -> Path:
         root, wheels = FOLDER / "root", FOLDER / "wheels"
         shutil.rmtree(FOLDER, ignore_errors=True)
         FOLDER.mkdir(parents=True)
-        system = ["mmdebstrap", "--arch=arm64", "--variant=extract", "--include=python3.11,libstdc++6,zlib1g", "bookworm"]
-        run([*system, str(root)])
+        include = "--include=python3.11,libstdc++6,zlib1g"
+        run(["mmdebstrap", "--arch=arm64", "--variant=extract", include, "bookworm", str(root)])
         platforms = [f"--platform=manylinux_2_{minor}_aarch64" for minor in (28, 27, 26, 24, 17)]
         wanted = [f"{package}=={version(package)}" for package in PACKAGES]
         download = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", f"--dest={wheels}"]
@@ -99,7 +100,9 @@ def recorded(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     monkeypatch.setattr(model, "_run", record)
     model.kv.add(0)
     model.kv.add(1)
-    logits = [model.step([0], [list(range(3, 24))]), model.step([0, 1], [[5], [7, 8, 9]]), model.step([0, 1], [[6], [2]])]
+    chunks: list[tuple[list[int], list[list[int]]]]
+    chunks = [([0], [list(range(3, 24))]), ([0, 1], [[5], [7, 8, 9]]), ([0, 1], [[6], [2]])]
+    logits = [model.step(*each) for each in chunks]
     for number, arrays in enumerate(steps):
         data |= {f"step_{number}_{i}": array for i, array in enumerate(arrays)}
     np.savez(folder / "recorded.npz", **data, steps=len(steps), inputs=len(steps[0]))
@@ -115,7 +118,7 @@ def test_a_step_on_aarch64(machine: Path, tmp_path: Path, monkeypatch: pytest.Mo
     with tarfile.open(written.path) as archive:
         archive.extractall(tmp_path / "objects", filter="data")
     objects = [str(path) for path in (tmp_path / "objects").rglob("*.o")]
-    run(["aarch64-linux-gnu-ld", "-shared", "-o", str(tmp_path / "model.so"), *objects])
+    run([LINKER, "-shared", "-o", str(tmp_path / "model.so"), *objects])
     (tmp_path / "program.py").write_text(PROGRAM)
     root = machine / "root"
     python = ["qemu-aarch64", "-L", str(root), str(root / "usr" / "bin" / "python3.11")]
