@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from .charrows import CharRows
-from .codes import OBJECT_CLOSE
+from .codes import FIRST_LABEL, OBJECT_CLOSE
 from .keybodies import KeyBodies
+from .keyreach import KeyReach
 from .keytext import KeyText, KeyTexts
 from .specs import KeyLexeme, KeySpec
 from .spelling import QUOTE
 from .tables import Tables
-from .whitespace import COMMA, RunTemplate, Spacing
+from .whitespace import COMMA, SPACE, RunTemplate, Spacing
 
 _CLOSE = (0x7D, -(OBJECT_CLOSE + 1))
 
@@ -27,6 +28,7 @@ class Keys:
         edges = [[key], [key, close], [key], [comma, close], [comma]]
         self._block = RunTemplate(tables, spacing.longest, edges)
         self._lexemes: dict[tuple[KeyText, int], KeyLexeme] = {}
+        self._unread: dict[bool, KeyText] = {}
 
     def lexeme(self, spec: KeySpec) -> KeyLexeme:
         """The lexeme of a specification."""
@@ -37,6 +39,20 @@ class Keys:
         if name in lexeme.names or name in lexeme.used:
             raise ValueError(f"{name!r} is no undeclared key that may still come")
         return self._around(self.texts.extended(lexeme.text, name), lexeme.depth)
+
+    def unread(self, depth: int, *, some: bool) -> KeyLexeme:
+        """The lexeme that ends where a key has begun, with the label FIRST_LABEL; `some`: a key may come at all.
+
+        It is for masks that do not know which keys came before: what a key is depends on the text.
+        """
+        text = self._unread.get(some)
+        if text is None:
+            root = 0
+            if some:
+                root = self.tables.dense()
+                self.tables.rows[root, SPACE:] = -(FIRST_LABEL + 1)
+            text = self._unread[some] = KeyText(root, KeyReach(self.tables, 1, False), (), (0,), False)
+        return self._around(text, depth)
 
     def _around(self, text: KeyText, depth: int) -> KeyLexeme:
         depth = depth if self.spacing.mode == "pretty" else 0

@@ -23,8 +23,7 @@ from .trieshape import is_plain, trie_shape
 class KeyText:
     """Rows that read a key after its opening quote, to the colon and its label.
 
-    `root` is 0 where no key can come at all, `patterned` whether patterns tell undeclared keys apart. `endless`: the
-    signatures, as bits, whose keys begin no other way when some of them were used (see `KeyClasses`).
+    `root` is 0 where no key can come at all, `patterned` whether patterns tell undeclared keys apart.
     """
 
     root: int
@@ -32,7 +31,6 @@ class KeyText:
     names: tuple[str, ...]
     signatures: tuple[int, ...]
     patterned: bool
-    endless: int
     used: frozenset[str] = frozenset()
     origin: int = 0
 
@@ -67,7 +65,7 @@ class KeyTexts:
             root = self.bodies.free()
         if names:
             root = _Names(self, names, classes, body, reach).root()
-        return KeyText(root, reach, names, signatures, bool(patterns), classes.endless, origin=root)
+        return KeyText(root, reach, names, signatures, bool(patterns), origin=root)
 
     def extended(self, text: KeyText, name: str) -> KeyText:
         """The same keys without `name`, an undeclared one that was used: a copy of the rows that spell it."""

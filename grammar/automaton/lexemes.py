@@ -81,6 +81,11 @@ class Lexemes:
         with self.tables.lock:
             return self._keys.extended(lexeme, name)
 
+    def unread(self, depth: int, *, some: bool) -> KeyLexeme:
+        """The lexeme between properties where it is not known which keys came (see `Keys.unread`)."""
+        with self.tables.lock:
+            return self._keys.unread(depth, some=some)
+
     def _normal(self, spec: ValueSpec) -> ValueSpec:
         """The same position without what makes no difference here, so that more schemas share it."""
         pretty = self.whitespace.mode == "pretty"

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from ..algebra import Goal, bits
 from .alternatives import merged
 from .answers import DEPENDS, Answer
-from .codes import FIRST_LABEL, OBJECT_CLOSE
+from .codes import OBJECT_CLOSE
 from .frames import Alternative, Builder, FrameHandler, Groups, Outcome, Position, Shape, Stage, Texts, Used
 from .specs import KeyLexeme
 from .values import value_frame
@@ -17,7 +17,8 @@ from .values import value_frame
 class ObjectHandler(FrameHandler):
     """Some alternatives of an object, each as far as it has come.
 
-    used   undeclared keys that came already; None: one of them is not known (masks only)
+    used   undeclared keys that came already; None: one of them is not known (masks only), and `lexeme` ends where the
+           next key has begun
     depth  levels of indentation of a member (pretty mode only, else 0)
     """
 
@@ -62,17 +63,16 @@ class ObjectHandler(FrameHandler):
     def step(self, label: int, texts: Texts | None) -> Answer:
         if label == OBJECT_CLOSE:
             return self.builder.close(self.stage.closing_tags)
+        if self.used is None:
+            return DEPENDS
         symbol = self.builder.symbol_of(self.shape, self.lexeme, label)
         if symbol is None:
             return None
         if symbol < len(self.shape.alphabet.names):
             return self.after_key(symbol, self.used)
         if texts is not None:
-            return self.after_key(symbol, (*(self.used or ()), _key_of(texts[-1])))
-        # A key that was used shuts off only itself, and where there is no end of others every beginning of a key stays
-        # good: so the mask may go on without knowing which key it was, until a second such key ends.
-        if self.used is None or not self.lexeme.text.endless >> label - FIRST_LABEL & 1:
-            return DEPENDS
+            return self.after_key(symbol, (*self.used, _key_of(texts[-1])))
+        # The mask goes on without knowing which key it was, until it is in a second key: few tokens reach so far.
         return self.after_key(symbol, None)
 
     def _values(self, symbol: int) -> tuple[Position | None, Outcome]:
@@ -110,12 +110,17 @@ def _frame(builder: Builder, shape: Shape, stage: Stage, used: Used, depth: int)
     """The row after `{`, the row after a value, and the frame, where a key may come or the end of the object."""
     known = stage.frames.get((used, depth))
     if known is None:
-        lexeme = builder.keys(shape, used or (), depth)
+        if used is None:
+            lexeme = builder.lexemes.unread(depth, some=bool(stage.symbols))
+            allow = -1
+        else:
+            lexeme = builder.keys(shape, used, depth)
+            allow = lexeme.allow(builder.labels_of(shape, lexeme, stage.symbols))
         frame = builder.tables.frame(
             (builder.number, "object", shape.number, stage.number, used, depth),
             ObjectHandler(builder, shape, stage, lexeme, used, depth),
             labels=lexeme.labels,
-            allow=lexeme.allow(builder.labels_of(shape, lexeme, stage.symbols)),
+            allow=allow,
             scopes=shape.records,
         )
         closable = bool(stage.closing_tags)

@@ -22,6 +22,8 @@ BYTES_PER_STATE: Final = 1600
 MOVES_PER_STATE: Final = 6
 """What a state takes in memory with its mask and the effects of tokens that it remembers, roughly."""
 
+_FEW_TOKENS: Final = 1000
+
 
 class State:
     """A place in a text: a configuration, and what is known of it.
@@ -61,7 +63,6 @@ class States:
         self._tables = tables
         self._masks = masks
         self._order = vocabulary.tries.below(MAIN)  # all tokens in the order of their bytes
-        self._in_order: list[bytes] | None = None
         self._positions: dict[tuple[int, int, int], Position] = {}
         self._states: dict[Configuration, State] = {}
         self.moves: dict[int, State] = {}
@@ -119,6 +120,19 @@ class States:
             state.accepting = ends(self._tables, state.configuration)
         return state.accepting
 
+    def is_known(self, state: State, token: int, way: Way, *, forced: bool) -> bool:
+        """Whether the state after a token is known with its mask and, if asked for, that nothing is `forced` in it; and
+        the text may end there, or it is a place of `way`.
+        """
+        after = self.moves.get(state.number << 32 | token)
+        if after is None or after.accepting is None or (forced and after.forced != b""):
+            return False
+        if not after.accepting and after.configuration not in way:
+            return False
+        return self._masks.has(after.position, after.configuration.stack) and (
+            not after.position.dependent or after.extra is not None
+        )
+
     def write_mask(self, state: State, out: npt.NDArray[np.int32]) -> None:
         """Writes the mask of a state to `out`, int32 [words]."""
         state.position = self._masks.write(state.position, state.configuration.stack, out)
@@ -135,37 +149,38 @@ class States:
         They may be most of the vocabulary (a number that any byte may end), so they are gone through in the order of
         their bytes: a beginning that is refused passes over all tokens that share it.
         """
-        dependent = np.asarray(state.position.dependent, np.int64)
-        taken = [token for token in self._eos.intersection(dependent.tolist()) if self.accepting(state)]
-        chosen = np.zeros(len(self._tokens), np.bool_)
-        chosen[dependent] = True
-        places = np.flatnonzero(chosen[self._order])
-        spelled, step = self._spelled(), self.stepper.run
+        dependent = state.position.dependent
+        taken = [token for token in self._eos.intersection(dependent) if self.accepting(state)]
+        tokens, words = self._by_bytes(dependent)
+        step = self.stepper.run
         before = b""
         path = [state.configuration]  # after each byte of `before`, as far as it was taken
         at = 0
-        while at < len(places):
-            place = int(places[at])
-            data = spelled[place]
+        while at < len(words):
+            data = words[at]
             shared = _shared(before, data, len(path) - 1)
             del path[shared + 1 :]
             before = data
             for i in range(shared, len(data)):
                 following = step(path[-1], data[i : i + 1])
                 if following is None:
-                    at = int(np.searchsorted(places, bisect_left(spelled, _after_all(data[: i + 1]))))
+                    at = bisect_left(words, _after_all(data[: i + 1]), at)
                     break
                 path.append(following)
             else:
-                taken.append(int(self._order[place]))
+                taken.append(tokens[at])
                 at += 1
         return np.array(taken, np.int64)
 
-    def _spelled(self) -> list[bytes]:
-        if self._in_order is None:
-            tokens = self._tokens
-            self._in_order = [tokens[token] or b"" for token in self._order.tolist()]
-        return self._in_order
+    def _by_bytes(self, tokens: tuple[int, ...]) -> tuple[list[int], list[bytes]]:
+        """Those of the tokens that have bytes, in the order of these, and the bytes."""
+        if len(tokens) <= _FEW_TOKENS:
+            pairs = sorted([(data, token) for token in tokens if (data := self._tokens[token])])
+            return [token for _, token in pairs], [data for data, _ in pairs]
+        chosen = np.zeros(len(self._tokens), np.bool_)
+        chosen[np.asarray(tokens, np.int64)] = True
+        ordered = self._order[chosen[self._order]].tolist()
+        return ordered, [self._tokens[token] or b"" for token in ordered]
 
     def _forget(self) -> None:
         """Keeps states whose masks are in use as dense rows, without their successors; matchers keep their own."""
