@@ -22,7 +22,7 @@ PYTEST ?=
 SHORTER := $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SECONDS),--seconds $(SECONDS))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint suite bench-masks bench-engine bench-constrained bench-samplers bench-grammars bench-scale walks docs families soak soak-constrained clean
+.PHONY: help demo test lint suite bench-masks bench-engine bench-constrained bench-samplers bench-grammars bench-scale test-scale release-check walks docs families soak soak-constrained clean
 
 help:
 	@echo "make demo          ask the default model for JSON of a nested schema"
@@ -39,6 +39,8 @@ help:
 	@echo "make soak-constrained  a thousand constrained answers, then chaos"
 	@echo "make bench-samplers     the sampling chain, beside transformers where it is installed"
 	@echo "make bench-scale   two replicas on Ray Serve beside one"
+	@echo "make test-scale    replicas on a Ray cluster: options, deaths, updates (about ten minutes)"
+	@echo "make release-check wheel and sdist of the last commit, each alone in a new environment"
 	@echo "make docs          the documentation's site, in build/site"
 	@echo "make clean         remove the environment and what the verbs built"
 
@@ -114,7 +116,15 @@ docs: $(DEVELOP) $(INSTALLED)
 
 bench-scale: $(DEVELOP) $(INSTALLED)
 	@$(PIP) install --no-build-isolation '.[ray]'
-	@$(BIN)/python benchmarks/scale.py $(if $(SAMPLE),--requests $(SAMPLE))
+	@$(BIN)/python benchmarks/scale.py $(if $(SAMPLE),--requests $(SAMPLE)) $(if $(SECONDS),--seconds $(SECONDS))
+
+test-scale: $(DEVELOP) $(INSTALLED)
+	@$(PIP) install --no-build-isolation '.[ray,otel]'
+	SLIPCAST_TEST_RAY=1 $(BIN)/pytest tests/test_scale_cluster.py tests/test_scale_options.py $(PYTEST)
+
+release-check: $(DEVELOP)
+	@$(PIP) install build
+	@$(BIN)/python tests/release.py
 
 clean:
 	rm -rf $(VENV) build slipcast.egg-info .mypy_cache .ruff_cache .pytest_cache

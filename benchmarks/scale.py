@@ -1,165 +1,281 @@
-"""Replicas on Ray Serve, on one machine: what a second one brings, what routing by warmth brings, what a death costs.
+"""Replicas on Ray Serve, on one machine: what a second one brings, what routing by warmth brings, what a death and an
+update cost.
 
-    python benchmarks/scale.py [--requests N]
+    python benchmarks/scale.py [--seconds N]
 
-Needs `slipcast[ray]`. Each engine has one thread. Writes `build/bench-scale.json`:
+Needs `slipcast[ray]`, and two cores that nothing else uses. Each engine has one thread. Writes `build/bench-scale.json`
 
-    rate_2_over_1                   tokens a second of two replicas over one's, the machine being free
-    prefix_hit_ratio_over_random    share of prompts' tokens found in a cache, by warmth over by queues alone
+    rate_2_over_1                   tokens a second of two replicas over one's
+    prefix_hit_ratio_over_random    share of prompts' tokens found in a cache, by warmth over by chance
     lost                            requests of 50 clients that failed although they had not begun, a replica killed
+    cut                             streams that ended with an error event then
+    update_failed                   requests and streams that a rolling update under load did not let end
+    front_ms, proxy_ms              CPU milliseconds of the front and of Serve's proxy for each event of a stream
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
+import random
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from report import ROOT, write_report
 
-HOST, PORT = "127.0.0.1", 8137
-TOPICS = ("rivers", "planets", "birds", "metals", "poets", "engines", "islands", "spices")
+HOST = "127.0.0.1"
+CLIENTS, TOKENS = 16, 256
+TICK = os.sysconf("SC_CLK_TCK")
+# Conversations with a beginning in common: together twice what one replica's KV memory holds.
+TOPICS, QUESTIONS, KV_TOKENS = 16, 5, 4096
+ROLES = {
+    "replicas": "ray::ServeReplica:slipcast:Replica",
+    "front": "ray::ServeReplica:slipcast:Front",
+    "proxy": "ray::ProxyActor",
+    "controller": "ray::ServeController",
+}
 
 
-@contextmanager
-def replicas(count: int, *, warm: bool = True) -> Iterator[None]:
-    """The application with so many replicas, until the end of the block."""
-    from ray import serve
-    from slipcast.engine.scale.application import Scale, application
-    from slipcast.engine.settings import read_settings
+class Site:
+    """Serve on this machine. `deploy` puts the application on it, in place of the one before."""
 
-    serve.start(http_options={"host": HOST, "port": PORT})
-    settings = read_settings({"threads": 1, "mode": "local"})
-    serve.run(application(settings, Scale(least=count, most=count, warm=warm)), name="slipcast", route_prefix="/")
-    try:
-        yield
-    finally:
-        serve.shutdown()
+    def __init__(self) -> None:
+        import ray
+        from ray import serve
+        from slipcast.engine.cli_serve import listen
+        from slipcast.engine.scale.application import QUIET
+
+        with listen(HOST, 0) as listener:
+            self.port = listener.getsockname()[1]
+        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        serve.start(http_options={"host": HOST, "port": self.port}, logging_config=QUIET)
+
+    def deploy(self, replicas: int, *, routing: str = "warm", **settings: Any) -> None:
+        """So many replicas, new ones."""
+        from ray import serve
+        from slipcast.engine.scale.application import Scale, application
+        from slipcast.engine.settings import read_settings
+
+        scale = Scale(least=replicas, routing=routing)  # type: ignore[arg-type]
+        app = application(read_settings({"threads": 1, **settings}), scale)
+        serve.run(app, name="slipcast", route_prefix="/")
+
+    @contextmanager
+    def fresh(self, replicas: int, **options: Any) -> Iterator[None]:
+        """The application with nothing in its caches, until the end of the block."""
+        from ray import serve
+
+        self.deploy(replicas, **options)
+        try:
+            yield
+        finally:
+            serve.delete("slipcast")
+
+    def total(self, name: str) -> float:
+        """A metric of all replicas."""
+        import httpx
+
+        text = httpx.get(f"http://{HOST}:{self.port}/metrics", timeout=30).text
+        return sum(float(value) for value in re.findall(rf"^{name}\{{[^}}]*\}} (\S+)$", text, re.MULTILINE))
+
+    async def load(
+        self,
+        bodies: Iterator[dict[str, Any]],
+        clients: int,
+        meanwhile: Callable[[], Awaitable[None]] | None = None,
+    ) -> Counter[str]:
+        """What became of the requests: "done", "cut" (a stream that had begun), or "lost"."""
+        import httpx
+
+        limits = httpx.Limits(max_connections=clients)
+        outcomes: Counter[str] = Counter()
+        async with httpx.AsyncClient(base_url=f"http://{HOST}:{self.port}", timeout=600, limits=limits) as client:
+
+            async def work() -> None:
+                for body in bodies:
+                    outcomes[await ask(client, body)] += 1
+
+            working = [asyncio.create_task(work()) for _ in range(clients)]
+            if meanwhile is not None:
+                await meanwhile()
+            await asyncio.gather(*working)
+        return outcomes
 
 
-def body(number: int, tokens: int) -> dict[str, Any]:
-    """A request whose prompt begins as those of an eighth of the others do."""
-    topic = TOPICS[number % len(TOPICS)]
-    system = f"You know all about {topic}. " * 40
+def body(number: int, tokens: int, *, said: str = "", stream: bool = False) -> dict[str, Any]:
+    """A request for so many tokens."""
     return {
-        "messages": [{"role": "system", "content": system}, {"role": "user", "content": f"Question {number}."}],
+        "messages": [{"role": "user", "content": f"{said}Question {number}: what do you know about it?"}],
         "max_tokens": tokens,
         "ignore_eos": True,
         "seed": number,
+        "stream": stream,
     }
 
 
-async def ask(client: Any, number: int, tokens: int, stream: bool = False) -> str:
-    """What became of one request: "done", "cut" (after it began), or "lost"."""
+async def ask(client: Any, request: dict[str, Any]) -> str:
+    """One request."""
     try:
-        if not stream:
-            response = await client.post("/v1/chat/completions", json=body(number, tokens))
+        if not request["stream"]:
+            response = await client.post("/v1/chat/completions", json=request)
             return "done" if response.status_code == 200 else "lost"
-        async with client.stream("POST", "/v1/chat/completions", json={**body(number, tokens), "stream": True}) as told:
-            lines = [line async for line in told.aiter_lines() if line]
-        return "done" if lines[-1] == "data: [DONE]" else "cut" if '"error"' in lines[-1] else "lost"
+        last, count = "", 0
+        async with client.stream("POST", "/v1/chat/completions", json=request) as told:
+            async for line in told.aiter_lines():
+                if line:
+                    last, count = line, count + 1
+        return "done" if last == "data: [DONE]" else "cut" if '"error"' in last and count > 1 else "lost"
     except Exception:
         return "lost"
 
 
-async def load(requests: int, clients: int, tokens: int, *, mixed: bool = False) -> tuple[float, dict[str, int]]:
-    """Seconds that the requests took from so many clients, and what became of them."""
-    import httpx
-
-    limits = httpx.Limits(max_connections=clients)
-    async with httpx.AsyncClient(base_url=f"http://{HOST}:{PORT}", timeout=600, limits=limits) as client:
-        numbers = iter(range(requests))
-
-        async def work() -> list[str]:
-            return [await ask(client, number, tokens, mixed and number % 2 == 0) for number in numbers]
-
-        begun = time.perf_counter()
-        outcomes = [one for many in await asyncio.gather(*(work() for _ in range(clients))) for one in many]
-    return time.perf_counter() - begun, {kind: outcomes.count(kind) for kind in ("done", "cut", "lost")}
-
-
-def metrics() -> str:
-    import httpx
-
-    return httpx.get(f"http://{HOST}:{PORT}/metrics", timeout=30).text
-
-
-def total(text: str, name: str) -> float:
-    return sum(float(value) for value in re.findall(rf"^{name}\{{[^}}]*\}} (\S+)$", text, re.MULTILINE))
+def processes() -> dict[str, list[int]]:
+    """Process ids of what this process has started on its cluster, by role."""
+    found: dict[str, list[int]] = {role: [] for role in (*ROLES, "rest of Ray")}
+    parents: dict[int, int] = {}
+    names: dict[int, str] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            names[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+    for pid, name in names.items():
+        ancestor = pid
+        while ancestor not in (0, os.getpid()):
+            ancestor = parents.get(ancestor, 0)
+        if ancestor == os.getpid() != pid:
+            role = next((role for role, title in ROLES.items() if name.startswith(title)), "rest of Ray")
+            found[role].append(pid)
+    return found
 
 
-def settled(name: str, least: float) -> str:
-    """The metrics once all replicas have shown theirs."""
-    deadline = time.monotonic() + 60
-    while total(text := metrics(), name) < least and time.monotonic() < deadline:
-        time.sleep(1)
-    return text
+def cpu_seconds() -> dict[str, float]:
+    """What each role has used so far, and the client with it."""
+    used = {role: sum(map(_cpu, pids)) for role, pids in processes().items()}
+    return {**used, "client": _cpu(os.getpid())}
 
 
-def kill_one() -> int:
-    """Kill a replica as a machine that loses its power does; its process id."""
-    found = (int(number) for number in re.findall(r'replica="replica-(\d+)"', metrics()))
-    alive = next(number for number in found if os.path.exists(f"/proc/{number}"))
-    os.kill(alive, signal.SIGKILL)
-    return alive
+def _cpu(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / TICK
 
 
-async def death(requests: int, clients: int) -> dict[str, int]:
-    """A replica is killed under load."""
-    task = asyncio.create_task(load(requests, clients, 24, mixed=True))
-    await asyncio.sleep(6)
-    print(f"killed the replica with process id {await asyncio.to_thread(kill_one)}")
-    _, outcomes = await task
-    return outcomes
+def rate(site: Site, seconds: float, *, stream: bool = False) -> tuple[float, dict[str, float]]:
+    """Tokens a second while CLIENTS ask without a pause, and cores used by role."""
+    figures: list[tuple[float, float, dict[str, float]]] = []
+    going = True
+
+    def bodies() -> Iterator[dict[str, Any]]:
+        numbers = itertools.count()
+        while going:
+            yield body(next(numbers), TOKENS, stream=stream)
+
+    async def measure() -> None:
+        nonlocal going
+        await asyncio.sleep(4)
+        for pause in (seconds, 0):
+            tokens = await asyncio.to_thread(site.total, "slipcast_decoded_tokens_total")
+            figures.append((time.perf_counter(), tokens, cpu_seconds()))
+            await asyncio.sleep(pause)
+        going = False
+
+    asyncio.run(site.load(bodies(), CLIENTS, measure))
+    (begun, before, used_before), (ended, after, used_after) = figures
+    cores = {role: (used_after[role] - used_before.get(role, 0.0)) / (ended - begun) for role in used_after}
+    return (after - before) / (ended - begun), cores
+
+
+def shown(cores: dict[str, float]) -> str:
+    return ", ".join(f"{role} {value:.2f}" for role, value in cores.items())
+
+
+def scaling(site: Site, seconds: float) -> dict[str, float]:
+    """One replica, two, two again, one again."""
+    rates: dict[int, list[float]] = {1: [], 2: []}
+    figures: dict[str, float] = {}
+    for count, times in ((1, 1), (2, 2), (1, 1)):
+        with site.fresh(count):
+            for _ in range(times):
+                measured, cores = rate(site, seconds)
+                rates[count].append(measured)
+                print(f"{count} replica{'s' * (count > 1)}: {measured:6.1f} tokens/s; cores: {shown(cores)}")
+            if count == 2 and not figures:
+                measured, cores = rate(site, seconds, stream=True)
+                print(f"2 replicas, streams: {measured:6.1f} tokens/s; cores: {shown(cores)}")
+                figures = {f"{role}_ms": cores[role] / measured * 1e3 for role in ("front", "proxy")}
+    return {"rate_2_over_1": sum(rates[2]) / sum(rates[1]), **figures}
+
+
+def warmth(site: Site) -> dict[str, float]:
+    """Prompts whose beginnings many have in common, in an order that says nothing of it."""
+    shares: dict[str, float] = {}
+    for routing in ("warm", "random"):
+        with site.fresh(2, routing=routing, kv_tokens=KV_TOKENS, max_batch=4):
+            topics = [f"You know all about topic {topic}. " * 60 for topic in range(TOPICS)]
+            asked = [body(number, 2, said=said) for number in range(QUESTIONS) for said in topics]
+            random.Random(1).shuffle(asked)
+            asyncio.run(site.load(iter(asked), 4))
+            cached = site.total("slipcast_prefix_cached_tokens_total")
+            shares[routing] = cached / site.total("slipcast_prompt_tokens_total")
+            print(f"routed by {routing}: {shares[routing]:.3f} of prompts' tokens were cached")
+    return {"prefix_hit_ratio_over_random": shares["warm"] / max(shares["random"], 1e-9), **{
+        f"prefix_hit_share_{routing}": share for routing, share in shares.items()
+    }}  # fmt: skip
+
+
+def faults(site: Site, requests: int) -> dict[str, float]:
+    """Fifty clients, every other request a stream: a replica is killed; and the application is deployed anew."""
+
+    def mixed() -> Iterator[dict[str, Any]]:
+        return iter([body(number, 32, stream=number % 2 == 0) for number in range(requests)])
+
+    async def die() -> None:
+        await asyncio.sleep(4)
+        # As a machine that loses its power.
+        os.kill(processes()["replicas"][0], signal.SIGKILL)
+
+    async def update() -> None:
+        await asyncio.sleep(1)
+        await asyncio.to_thread(site.deploy, 2)
+
+    with site.fresh(2):
+        killed = asyncio.run(site.load(mixed(), 50, die))
+        print(f"a replica killed under 50 clients: {dict(killed)}")
+        updated = asyncio.run(site.load(mixed(), 50, update))
+        print(f"a rolling update under 50 clients: {dict(updated)}")
+    return {"lost": killed["lost"], "cut": killed["cut"], "update_failed": updated["lost"] + updated["cut"]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=64, help="of each part")
+    parser.add_argument("--seconds", type=float, default=15, help="of each rate (default: %(default)s)")
+    parser.add_argument("--requests", type=int, default=150, help="of each part with a fault (default: %(default)s)")
     options = parser.parse_args()
     try:
         import ray
     except ImportError:
         print("bench-scale is skipped: it needs `pip install 'slipcast[ray]'`")
         return
-    os.environ.setdefault("RAY_SERVE_LOG_TO_STDERR", "0")
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    figures: dict[str, float] = {}
-    rates = {}
-    for count in (1, 2):
-        with replicas(count):
-            asyncio.run(load(8, 8, 8))
-            seconds, outcomes = asyncio.run(load(options.requests, 16, 32))
-            rates[count] = outcomes["done"] * 32 / seconds
-            print(f"{count} replica(s): {rates[count]:.1f} tokens/s, {outcomes}")
-    figures["rate_2_over_1"] = rates[2] / rates[1]
-    shares = {}
-    for warm in (True, False):
-        with replicas(2, warm=warm):
-            asyncio.run(load(options.requests, 4, 2))
-            text = settled("slipcast_prompt_tokens_total", options.requests)
-            cached = total(text, "slipcast_prefix_cached_tokens_total")
-            shares[warm] = cached / max(1.0, total(text, "slipcast_prompt_tokens_total"))
-            how = "warmth" if warm else "queues alone"
-            print(f"routed by {how}: {shares[warm]:.3f} of prompts' tokens were cached")
-    figures["prefix_hit_ratio_over_random"] = shares[True] / max(shares[False], 1e-9)
-    with replicas(2):
-        asyncio.run(load(8, 8, 8))
-        time.sleep(3)
-        outcomes = asyncio.run(death(options.requests * 2, 50))
-        print(f"a replica killed under 50 clients: {outcomes}")
-        figures["lost"] = outcomes["lost"]
-        figures["cut"] = outcomes["cut"]
+    os.environ.pop("RAY_ADDRESS", None)
+    begun = time.perf_counter()
+    site = Site()
+    figures = {**scaling(site, options.seconds), **warmth(site), **faults(site, options.requests)}
     ray.shutdown()
     for name, value in figures.items():
         print(f"  {name:32}{value:8.3f}")
-    print(f"written to {write_report('bench-scale', figures).relative_to(ROOT)}")
+    print(f"{time.perf_counter() - begun:.0f} s; written to {write_report('bench-scale', figures).relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

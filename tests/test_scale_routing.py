@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+from slipcast.engine import cli_deploy
+from slipcast.engine.cli import build_parser
+from slipcast.engine.errors import ConfigError
 from slipcast.engine.scale.keys import PIECE, WarmKeys, seeded, warm_keys
 from slipcast.engine.scale.merging import merge
 from slipcast.engine.scale.warmth import Warmth
@@ -73,14 +77,23 @@ def test_a_request_without_a_seed_is_given_one_and_stays_as_it_was() -> None:
     assert with_seed.startswith(b'{"messages": [], "x": 0.1,"seed":')
     assert isinstance(json.loads(with_seed)["seed"], int)
     assert isinstance(json.loads(seeded("/v1/completions", b"{}", {}))["seed"], int)
+    assert json.loads(seeded("/v1/responses", b'{"seed": null}', {"seed": None}))["seed"] is not None
     for path, kept in (("/v1/models", b"{}"), ("/v1/completions", b'{"seed": 1}'), ("/v1/completions", b"[]")):
         assert seeded(path, kept, json.loads(kept)) == kept
 
 
 def test_metrics_of_replicas_are_one_text() -> None:
-    text = "# HELP a_total A\n# TYPE a_total counter\na_total{model=\"m\"} 2.0\n# HELP b B\n# TYPE b gauge\nb 1.0\n"
+    text = '# HELP a_total A\n# TYPE a_total counter\na_total{model="m"} 2.0\n# HELP b B\n# TYPE b gauge\nb 1.0\n'
     merged = merge({"r1": text, "r2": text}).decode()
     families = {family.name: family for family in text_string_to_metric_families(merged)}
     assert [(sample.labels["replica"], sample.value) for sample in families["a"].samples] == [("r1", 2.0), ("r2", 2.0)]
     assert families["b"].samples[1].labels == {"replica": "r2"}
     assert merged.count("# HELP a_total") == 1
+
+
+def test_replicas_without_ray_are_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for name in [name for name in sys.modules if name.startswith("slipcast.engine.scale.")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ConfigError, match=r"Ray Serve, and ray is not installed \(pip install 'slipcast\[ray\]'\)"):
+        cli_deploy.run(build_parser().parse_args(["deploy"]))

@@ -33,11 +33,12 @@ class Replica:
         self._settings = ServerSettings.model_validate(settings)
         configure_logs(self._settings)
         self._engines = open_engines(self._settings, template)
+        self._responses = SharedResponses()
         self._app = create_app(
             self._engines,
             max_body_bytes=self._settings.max_body_mb << 20,
             page=self._settings.page,
-            store=SharedResponses(),
+            store=self._responses,
         )
         self._metrics = EngineMetrics((engine.model, engine.service) for engine in self._engines)
         self._keeper: asyncio.Task[None] | None = None
@@ -93,9 +94,11 @@ class Replica:
             headers = tuple((bytes(name), bytes(value)) for name, value in start["headers"])
             streams = any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers)
             body, more = await _piece(out, whole=not streams)
+            await self._responses.settle()
             yield Head(start["status"], headers, body, more)
             while more:
                 body, more = await _piece(out, whole=False)
+                await self._responses.settle()
                 if body:
                     yield body
             await task

@@ -4,15 +4,18 @@ whichever replica is asked, and which process deployed last.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
 import ray
+from ray.exceptions import RayError
 
 from ..api.messages import Message
 from ..api.response_types import Response
 from ..api.responses import ResponseStore, Stored
 
+_LOG = logging.getLogger(__name__)
 NAME: Final = "slipcast-shared"
 NAMESPACE: Final = "slipcast"
 
@@ -39,11 +42,19 @@ class SharedResponses(ResponseStore):
     def __init__(self) -> None:
         super().__init__()
         self._actor = shared()
+        self._on_the_way: list[Any] = []
 
     def put(self, response: Response, messages: Sequence[Message]) -> None:
-        """Keep a response; the oldest make room."""
-        # Not waited for: a client knows the id only after this is on its way.
-        self._actor.put.remote(response, tuple(messages))
+        """Keep a response; the oldest make room. Whoever tells of it waits for `settle` before."""
+        self._on_the_way.append(self._actor.put.remote(response, tuple(messages)))
+
+    async def settle(self) -> None:
+        """Returns once all that was put is there, for whichever replica is asked next."""
+        while self._on_the_way:
+            try:
+                await self._on_the_way.pop()
+            except RayError:
+                _LOG.warning("a response could not be kept", exc_info=True)
 
     def find(self, response_id: str) -> Stored | None:
         """A response, None where it is not kept."""
