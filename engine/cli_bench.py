@@ -6,17 +6,12 @@ For comparisons with other engines there are the benchmarks of the repository (`
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import threading
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from .cli_terminal import ProgressBars
+from .cli_terminal import ProgressBars, print_json, print_table
 from .engine import Engine
 from .errors import EngineError
 
@@ -67,14 +62,11 @@ def run(options: argparse.Namespace) -> int:
             _together(engine, "decode, constrained", options.batch, options.tokens, shape),
         ]
         if options.json:
-            print(json.dumps({"model": engine.model, "results": [asdict(row) for row in rows]}, indent=2))
+            print_json({"model": engine.model, "results": [asdict(row) for row in rows]})
             return 0
-        table = Table(title=engine.model, box=None, title_justify="left")
-        for name in ("", "requests", "tokens", "seconds", "tokens/s"):
-            table.add_column(name, justify="left" if not name else "right")
-        for row in rows:
-            table.add_row(row.what, str(row.requests), str(row.tokens), f"{row.seconds:.2f}", f"{row.rate:.0f}")
-        Console(file=sys.stdout).print(table)
+        figures = [(row.what, row.requests, row.tokens, f"{row.seconds:.2f}", f"{row.rate:.0f}") for row in rows]
+        columns = ("", "requests", "tokens", "seconds", "tokens/s")
+        print_table(columns, figures, numbers=(1, 2, 3, 4), title=engine.model)
     return 0
 
 

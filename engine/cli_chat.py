@@ -27,7 +27,7 @@ from ..grammar.bnf.read import SYNTAXES
 from ..samplers import SamplingParams
 from .cli import complain, expected_errors
 from .cli_grammar import syntax_of
-from .cli_terminal import ProgressBars, open_template, read_text
+from .cli_terminal import ProgressBars, open_template, print_panel, read_text
 from .engine import Engine
 from .errors import EngineError
 
@@ -44,6 +44,8 @@ class Conversation:
     system: str | None = None
     response_format: dict[str, Any] | None = None
     said: list[dict[str, str]] = field(default_factory=list)
+    ended: dict[str, Any] = field(default_factory=dict)
+    """Of the last answer: `finish_reason`, `prompt_tokens`, `completion_tokens`."""
 
     def constrain(self, path: str) -> None:
         """Use the JSON Schema in a file; compiled here, so that a bad one is refused before anything is asked."""
@@ -75,15 +77,24 @@ class Conversation:
         turn = {"role": "user", "content": question}
         pieces: list[str] = []
         stream = self.engine.chat.completions.create(
-            messages=[*opening, *self.said, turn], response_format=self.response_format, stream=True, **self.options
+            messages=[*opening, *self.said, turn],
+            response_format=self.response_format,
+            stream=True,
+            stream_options={"include_usage": True},
+            **self.options,
         )
         with stream:
             try:
                 for chunk in stream:
                     for choice in chunk.choices:
+                        if choice.finish_reason:
+                            self.ended["finish_reason"] = choice.finish_reason
                         if choice.delta.content:
                             pieces.append(choice.delta.content)
                             yield choice.delta.content
+                    if chunk.usage:
+                        counts = ("prompt_tokens", "completion_tokens")
+                        self.ended |= {name: getattr(chunk.usage, name) for name in counts}
             finally:
                 self.said += [turn, {"role": "assistant", "content": "".join(pieces)}]
 
@@ -107,11 +118,12 @@ def run(options: argparse.Namespace) -> int:
         elif options.grammar:
             conversation.follow(options.grammar)
         interactive = sys.stdin.isatty() and sys.stdout.isatty()
-        if interactive:
-            print(f"{engine.model}. /help lists the commands.")
+        if interactive and not options.json:
+            shape = "free text" if conversation.response_format is None else conversation.response_format["type"]
+            print_panel([("model", engine.model), ("answers", shape), ("help", "/help")], "slipcast chat")
         for line in lines_from_terminal() if interactive else lines_from_pipe():
             try:
-                if not handle(conversation, line.strip()):
+                if not handle(conversation, line.strip(), as_json=options.json):
                     break
             except BrokenPipeError:
                 raise  # nobody is there to be told
@@ -124,11 +136,15 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def handle(conversation: Conversation, line: str) -> bool:
-    """Do what one line of input says; False ends the conversation."""
+def handle(conversation: Conversation, line: str, *, as_json: bool = False) -> bool:
+    """Do what one line of input says; False ends the conversation. Answers are printed as they come, or as JSON."""
     command, _, argument = line.partition(" ")
     if not line.startswith("/"):
-        if line:
+        if line and as_json:
+            answer = "".join(conversation.ask(line))
+            told = {"question": line, "answer": answer, **conversation.ended}
+            print(json.dumps(told, ensure_ascii=False), flush=True)
+        elif line:
             for piece in conversation.ask(line):
                 print(piece, end="", flush=True)
             print(flush=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
-from .cli_terminal import ProgressBars
+from .cli_terminal import ProgressBars, print_json, print_table
 from .errors import CompileError, ConfigError
 from .runtime import resolve_model
 
@@ -28,12 +27,14 @@ def run(options: argparse.Namespace) -> int:
             except (CompileError, ConfigError) as error:
                 rows.append({"target": target, "error": str(error)})
     if options.json:
-        print(json.dumps(rows, indent=2))
+        print_json(rows)
     else:
-        for row in rows:
-            if "error" in row:
-                print(f"{row['target']:<20} {row['error']}")
-            else:
-                kind = "library" if row["linked"] else "object files, to be linked there"
-                print(f"{row['target']:<20} {row['file']}, {row['bytes'] / 2**20:.1f} MiB, {kind}")
+        print_table(("target", "size", "what"), map(_shown, rows), numbers=(1,))
     return 1 if any("error" in row for row in rows) and options.target != ["all"] else 0
+
+
+def _shown(row: dict[str, Any]) -> tuple[str, str, str]:
+    if "error" in row:
+        return row["target"], "", row["error"]
+    kind = "library" if row["linked"] else "object files, to be linked there"
+    return row["target"], f"{row['bytes'] / 2**20:.1f} MiB", f"{row['file']}, {kind}"

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 import platform
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any, Literal
 
-from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from ..grammar import GrammarCompiler
 from .cli_schema import byte_vocabulary
-from .cli_terminal import ProgressBars
+from .cli_terminal import ProgressBars, print_json, print_table
 from .lines import one_line
 
 Verdict = Literal["ok", "note", "fault"]
@@ -43,7 +40,6 @@ class Finding:
 def run(options: argparse.Namespace) -> int:
     """Look at everything; exit code 1 if something does not work."""
     findings: list[Finding] = []
-    console = Console(file=sys.stdout, highlight=False)
     checks: list[Callable[[], Iterator[Finding]]] = [_machine, _packages, _caches, _grammar]
     if not options.no_model:
         checks.append(lambda: _model(options.model))
@@ -53,12 +49,10 @@ def run(options: argparse.Namespace) -> int:
         except Exception as error:
             findings.append(Finding(check.__name__.strip("_<>"), one_line(f"{type(error).__name__}: {error}"), "fault"))
     if options.json:
-        print(json.dumps([asdict(finding) for finding in findings], indent=2))
+        print_json([asdict(finding) for finding in findings])
     else:
-        table = Table(show_header=False, box=None, pad_edge=False)
-        for finding in findings:
-            table.add_row(f"[{COLOURS[finding.verdict]}]{finding.verdict}[/]", finding.what, finding.found)
-        console.print(table)
+        rows = [(Text(one.verdict, COLOURS[one.verdict]), one.what, one.found) for one in findings]
+        print_table(("", "", ""), rows)
     return 1 if any(finding.verdict == "fault" for finding in findings) else 0
 
 

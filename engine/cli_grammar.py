@@ -5,20 +5,27 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from rich.text import Text
+
 from ..grammar import CompiledGrammar, GrammarCompiler
 from ..grammar.bnf.read import SYNTAXES, Syntax, read
 from ..grammar.bnf.write import write_gbnf, write_grammarbnf
 from .cli_schema import byte_vocabulary, print_samples
-from .cli_terminal import read_text
+from .cli_terminal import console, print_json, read_text
 from .errors import EngineError
 
 
 def check(options: argparse.Namespace) -> int:
     """Compile the grammar; print how many rules it has, and warnings."""
     grammar = compile_file(options)
-    for advice in grammar.report.advice:
-        print(f"warning: {advice.message}")
-    print(f"ok: a shortest text is {grammar.shortest.decode('utf-8', 'replace')!r}")
+    warnings = [advice.message for advice in grammar.report.advice]
+    shortest = grammar.shortest.decode("utf-8", "replace")
+    if options.json:
+        print_json({"warnings": warnings, "shortest": shortest})
+        return 0
+    for warning in warnings:
+        console().print(Text("warning", "yellow"), warning, sep=": ")
+    console().print(Text("ok", "green"), f"a shortest text is {shortest!r}", sep=": ")
     return 0
 
 
@@ -31,7 +38,11 @@ def convert(options: argparse.Namespace) -> int:
     """Print the grammar in another syntax."""
     grammar = read(read_text(options.file), _syntax(options))
     write = write_gbnf if options.to == "gbnf" else write_grammarbnf
-    print(write(grammar), end="")
+    text = write(grammar)
+    if options.json:
+        print_json({"grammar": text, "syntax": options.to})
+    else:
+        print(text, end="")
     return 0
 
 

@@ -13,18 +13,22 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
+from rich.text import Text
+
 from ..plugins import PluginError, create_manager
+from .cli_terminal import print_json, print_panel, print_table
 from .errors import EngineError
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 TIMEOUT = 10.0
+COLOURS = {"active": "green", "installed": "", "broken": "red", "quarantined": "red"}
 
 
 def run(options: argparse.Namespace) -> int:
     """List plugins: of this environment, with those that are named activated; or of a running server."""
     rows = _of_server(options.url, options.api_key) if options.url else _of_environment(options.activate or ())
     if options.json:
-        print(json.dumps({"object": "list", "data": rows}, indent=2))
+        print_json({"object": "list", "data": rows})
     else:
         _print(rows)
     return 1 if any(row.get("error") for row in rows) else 0
@@ -40,13 +44,17 @@ def new(options: argparse.Namespace) -> int:
     folder = Path(options.folder or name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise EngineError(f"{folder} exists", remedy="give another --folder")
-    for path, text in files(name).items():
+    made = files(name)
+    for path, text in made.items():
         place = folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8")
-    print(f"made {folder}: edit it, then")
-    print(f"    pip install -e {folder} pytest && pytest {folder}")
-    print(f"    slipcast serve --plugins {name}")
+    if options.json:
+        print_json({"name": name, "folder": str(folder), "files": [str(folder / path) for path in made]})
+        return 0
+    install = f"pip install -e {folder} pytest && pytest {folder}"
+    facts = [("edit", str(folder)), ("install and test", install), ("use", f"slipcast serve --plugins {name}")]
+    print_panel(facts, f"made {name}")
     return 0
 
 
@@ -82,19 +90,16 @@ def _of_server(url: str, key: str | None) -> list[dict[str, Any]]:
 
 
 def _print(rows: Sequence[dict[str, Any]]) -> None:
-    table = [("NAME", "VERSION", "API", "STATE", "SECONDS", "FAULTS", "HOOKS")]
+    lines = []
     for row in rows:
         state = "quarantined" if row.get("quarantined") else "active" if row["active"] else "installed"
+        state = "broken" if row.get("error") else state
         hooks = ", ".join(hook.removeprefix("slipcast_") for hook in row["hooks"])
-        table.append(
-            (
-                str(row["name"]), row["version"] or "-", row["api"] or "-", "broken" if row.get("error") else state,
-                f"{row['seconds']:.3f}", str(row["faults"]), hooks or "-",
-            )
-        )  # fmt: skip
-    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]) - 1)]
-    for line in table:
-        print("  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]))
+        seconds, faults = f"{row['seconds']:.3f}", str(row["faults"])
+        lines.append(
+            (row["name"], row["version"] or "-", row["api"] or "-", Text(state, COLOURS[state]), seconds, faults, hooks)
+        )
+    print_table(("NAME", "VERSION", "API", "STATE", "SECONDS", "FAULTS", "HOOKS"), lines, numbers=(4, 5))
     for row in rows:
         reason = row.get("error") or row.get("quarantined")
         if reason:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from dataclasses import asdict
+
+from rich.text import Text
 
 from ..grammar import CompiledGrammar, GrammarCompiler, Vocabulary
 from ..grammar.bnf.from_schema import from_schema
 from ..grammar.bnf.write import write_gbnf
-from .cli_terminal import read_text
+from .cli_terminal import print_json, print_table, read_text
 from .errors import EngineError
 
-PLACE_WIDTH = 60
+COLOURS = {"enforced": "green", "annotation": "dim", "refused": "red"}
 
 
 def check(options: argparse.Namespace) -> int:
     """Compile the schema and print, for every keyword that was read, what became of it."""
     report = compile_file(options).report
     if options.json:
-        print(json.dumps(asdict(report), indent=2, ensure_ascii=False))
+        print_json(asdict(report))
         return 0
-    for entry in report.entries:
-        why = f"  {entry.why}" if entry.why else ""
-        print(f"{entry.status:<10}  #{entry.pointer:<{PLACE_WIDTH}}{why}".rstrip())
-    for advice in report.advice:
-        print(f"advice      #{advice.pointer:<{PLACE_WIDTH}}  {advice.message}")
+    rows = [(Text(entry.status, COLOURS[entry.status]), f"#{entry.pointer}", entry.why) for entry in report.entries]
+    rows += [(Text("advice", "yellow"), f"#{advice.pointer}", advice.message) for advice in report.advice]
+    print_table(("", "", ""), rows)
     enforced = sum(entry.status == "enforced" for entry in report.entries)
     total = len(report.entries)
     print(f"ok: {enforced} of {total} keywords enforced, the others are annotations (draft {report.dialect})")
@@ -43,17 +42,25 @@ def print_samples(options: argparse.Namespace, compile_file: Callable[[argparse.
     if options.n < 1:
         raise EngineError(f"-n is {options.n}", remedy="ask for at least one sample")
     grammar = compile_file(options)
-    for seed in range(options.seed, options.seed + options.n):
-        print(grammar.sample(seed))
+    texts = (grammar.sample(seed) for seed in range(options.seed, options.seed + options.n))
+    if options.json:
+        print_json(list(texts))
+        return 0
+    for text in texts:
+        print(text)
     return 0
 
 
 def to_gbnf(options: argparse.Namespace) -> int:
     """Print the schema as a GBNF grammar; what that cannot say is told in comments above it."""
     found = from_schema(read_text(options.file), formats=not options.no_formats)
+    text = write_gbnf(found.grammar)
+    if options.json:
+        print_json({"grammar": text, "syntax": "gbnf", "not_enforced": list(found.lost)})
+        return 0
     for lost in found.lost:
         print(f"# not enforced: {lost}")
-    print(write_gbnf(found.grammar), end="")
+    print(text, end="")
     return 0
 
 

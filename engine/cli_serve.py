@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import errno
+import json
 import logging
 import os
 import signal
@@ -22,7 +23,7 @@ from starlette.types import ASGIApp
 
 from .api.access import AccessRules, JsonLines, read_keys
 from .api.server import create_app
-from .cli_terminal import ProgressBars, open_template, read_text
+from .cli_terminal import ProgressBars, is_fancy, open_template, print_panel, read_text
 from .engine import AsyncEngine
 from .errors import ConfigError, EngineError
 from .settings import ServerSettings, read_settings
@@ -81,14 +82,16 @@ def run(options: argparse.Namespace) -> int:
                 cors_origins=settings.cors_origin,
                 page=settings.page,
             )
-            _serve(settings, traced(app) if settings.otel else app, engines, listener)
+            _serve(settings, traced(app) if settings.otel else app, engines, listener, as_json=options.json)
         finally:
             for engine in engines:
                 engine.close()
     return 0
 
 
-def _serve(settings: ServerSettings, app: ASGIApp, engines: Sequence[AsyncEngine], listener: socket.socket) -> None:
+def _serve(
+    settings: ServerSettings, app: ASGIApp, engines: Sequence[AsyncEngine], listener: socket.socket, *, as_json: bool
+) -> None:
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -103,11 +106,24 @@ def _serve(settings: ServerSettings, app: ASGIApp, engines: Sequence[AsyncEngine
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if settings.tls_certificate else "http"
-    print(f"serving {', '.join(engine.model for engine in engines)} at {scheme}://{shown}:{port}/v1", flush=True)
+    _announce(settings, [engine.model for engine in engines], f"{scheme}://{shown}:{port}", as_json=as_json)
     # Once all is shut down in order uvicorn raises again the signal that ended it; that is no failure.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     with suppress(KeyboardInterrupt):
         Server(config, engines).run(sockets=[listener])
+
+
+def _announce(settings: ServerSettings, models: Sequence[str], address: str, *, as_json: bool) -> None:
+    """Where it serves what: in a frame to people, in one line to a log, as JSON to a script."""
+    if as_json:
+        print(json.dumps({"address": address, "models": models}), flush=True)
+    elif not is_fancy():
+        print(f"serving {', '.join(models)} at {address}/v1", flush=True)
+    else:
+        facts = [("API", f"{address}/v1"), ("models", ", ".join(models)), ("mode", settings.mode)]
+        facts += [("page", f"{address}/")] if settings.page else []
+        facts += [("metrics", f"{address}/metrics"), ("keys", "needed" if given_keys(settings) else "none needed")]
+        print_panel([*facts, ("end", "Ctrl-C")], "slipcast serve")
 
 
 def open_engines(settings: ServerSettings, template: str | None) -> list[AsyncEngine]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
+import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import jsonschema
 import pytest
-from slipcast.engine import cli
+from slipcast.engine import cli, cli_arguments
+from slipcast.engine.settings import ServerSettings
 
 Command = Callable[..., tuple[int, str, str]]
 Refused = Callable[..., str]
@@ -81,6 +84,61 @@ def test_bad_arguments(arguments: tuple[str, ...], said: str, capsys: pytest.Cap
 def test_help_does_not_wait_for_the_runtime() -> None:
     program = "import sys; from slipcast.engine.cli import build_parser; build_parser(); sys.exit('tvm' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def every_parser(parser: cli_arguments.Parser) -> Iterator[cli_arguments.Parser]:
+    """The parser and those of its commands, and of theirs."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                yield from every_parser(child)
+
+
+PARSERS = {parser.prog: parser for parser in every_parser(cli_arguments.build_parser())}
+
+
+def arguments_of(example: str) -> list[str]:
+    """What a shell gives to slipcast in a command line, behind a pipe perhaps and with its output sent to a file."""
+    words = shlex.split(example)
+    words = words[words.index("slipcast") + 1 :]
+    return words[: words.index(">")] if ">" in words else words
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_every_command_has_examples_that_are_right(name: str) -> None:
+    parser = PARSERS[name]
+    assert parser.examples
+    assert all(example in parser.format_help() for example in parser.examples)
+    for example in parser.examples:
+        assert name in example
+        assert callable(cli_arguments.build_parser().parse_args(arguments_of(example)).run)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_every_command_says_what_it_is_for(name: str) -> None:
+    assert PARSERS[name].description
+    for action in PARSERS[name]._actions:
+        assert action.help or isinstance(action, argparse._SubParsersAction), action.dest
+
+
+def test_every_command_whose_output_is_data_can_print_json() -> None:
+    groups = {"slipcast", "slipcast schema", "slipcast grammar"}
+    without = {name for name, parser in PARSERS.items() if "--json" not in parser._option_string_actions}
+    assert without - groups == {"slipcast deploy"}
+
+
+def test_the_examples_of_compile_name_real_targets() -> None:
+    from slipcast.engine.runtime.targets import MACHINES
+
+    for example in PARSERS["slipcast compile"].examples:
+        targets = cli_arguments.build_parser().parse_args(arguments_of(example)).target
+        assert set(targets) <= {*MACHINES, "all"}
+
+
+def test_every_setting_of_a_server_has_a_flag() -> None:
+    flags = {action.dest for action in PARSERS["slipcast serve"]._actions}
+    assert set(ServerSettings.model_fields) <= flags
 
 
 def test_missing_files(refused: Refused, tmp_path: Path) -> None:
@@ -176,3 +234,52 @@ def test_samples_are_valid_and_repeatable(slipcast: Command) -> None:
     assert len(values) == 8
     for value in values:
         jsonschema.validate(value, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keys"),
+    [
+        (("schema", "check"), {"entries", "advice", "dialect"}),
+        (("schema", "to-gbnf"), {"grammar", "syntax", "not_enforced"}),
+        (("grammar", "check", "--from", "gbnf"), {"warnings", "shortest"}),
+        (("grammar", "convert", "--from", "gbnf"), {"grammar", "syntax"}),
+    ],
+)
+def test_json_for_scripts(slipcast: Command, arguments: tuple[str, ...], keys: set[str]) -> None:
+    text = json.dumps(SCHEMA) if arguments[0] == "schema" else 'root ::= "a" | "b"'
+    code, out, complaint = slipcast(*arguments, "-", "--json", stdin=text)
+    assert (code, complaint) == (0, "")
+    assert set(json.loads(out)) >= keys
+
+
+def test_samples_as_json(slipcast: Command) -> None:
+    _, out, _ = slipcast("schema", "sample", "-", "-n", "3", "--json", stdin=json.dumps(SCHEMA))
+    assert [json.loads(text)["x"] for text in json.loads(out)]
+    _, out, _ = slipcast("grammar", "sample", "-", "-n", "3", "--from", "gbnf", "--json", stdin='root ::= "a" | "b"')
+    assert len(json.loads(out)) == 3
+    assert set(json.loads(out)) <= {"a", "b"}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_colours_are_for_terminals_and_for_those_who_want_them(plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", "1" if plain else "")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(SCHEMA).encode())))
+    monkeypatch.setattr("sys.stdout", screen)
+    assert cli.main(["schema", "check", "-"]) == 0
+    told = screen.getvalue()
+    assert ("\x1b[" in told) is not plain
+    assert ("\u2500" in told) is not plain
+    assert "#/properties/x/maximum" in told
+
+
+def test_what_looks_like_markup_is_text(slipcast: Command) -> None:
+    schema = {"type": "object", "properties": {"[bold]": {"type": "string", "pattern": "^[red]$"}}}
+    _, out, _ = slipcast("schema", "check", "-", stdin=json.dumps(schema))
+    assert "#/properties/[bold]/pattern" in out

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from fakes import FakeService, words
-from slipcast.engine import Engine, cli, cli_chat
+from slipcast.engine import Engine, cli, cli_arguments, cli_chat
 
 PROGRAM = """
 import sys
 from fakes import FakeService, words
-from slipcast.engine import Engine, cli, cli_chat
+from slipcast.engine import Engine, cli, cli_arguments, cli_chat
 service = FakeService(words("caf\\u00e9 ", "\\u4e2d"))
 cli_chat.Engine = lambda *_, **__: Engine(service=service)
 sys.exit(cli.main())
@@ -64,7 +64,7 @@ def test_a_reader_that_leaves_ends_the_chat(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(cli_chat, "Engine", lambda *_, **__: Engine(service=service))
     monkeypatch.setattr("sys.stdin", io.StringIO("one\ntwo\n"))
     monkeypatch.setattr("sys.stdout", Gone())
-    options = cli.build_parser().parse_args(["chat"])
+    options = cli_arguments.build_parser().parse_args(["chat"])
     with pytest.raises(BrokenPipeError):
         cli_chat.run(options)
     assert len(service.requests) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from slipcast.engine import ConfigError
-from slipcast.engine.cli import build_parser
+from slipcast.engine.cli_arguments import build_parser
 from slipcast.engine.settings import ServerSettings, read_settings
 
 
@@ -51,8 +51,8 @@ def test_wrong_settings_are_named_with_their_place(
 def test_every_flag_is_a_setting() -> None:
     options = vars(build_parser().parse_args(["serve", "--model", "a", "--model", "x=b", "--port", "0", "--otel"]))
     assert options["model"] == ["a", "x=b"]
-    assert set(options) - {"run", "traceback"} == {"model", "port", "otel"}
-    assert set(options) - {"run", "traceback"} <= set(ServerSettings.model_fields)
+    assert set(options) - {"run", "traceback", "json"} == {"model", "port", "otel"}
+    assert set(options) - {"run", "traceback", "json"} <= set(ServerSettings.model_fields)
 
 
 def test_the_engine_is_configured_from_the_settings() -> None:

@@ -50,7 +50,7 @@ def python() -> Iterator[str]:
 
 def commands() -> Iterator[str]:
     """Every command with its options."""
-    from slipcast.engine.cli import build_parser
+    from slipcast.engine.cli_arguments import build_parser
 
     yield "# Command line\n"
     yield from _command(build_parser(), "slipcast")
