@@ -182,7 +182,8 @@ def test_a_client_that_leaves_ends_its_request(site: Site) -> None:
     with httpx.stream(
         "POST", f"{site.url}/v1/chat/completions", json=body, headers=KEY, verify=site.context(), timeout=60
     ) as stream:
-        next(stream.iter_lines())
+        lines = stream.iter_lines()
+        next(lines)
         eventually(lambda: sum(total(site.get("/metrics").text, "slipcast_running").values()) == 1, 10)
     eventually(lambda: sum(total(site.get("/metrics").text, "slipcast_running").values()) == 0, 10)
 

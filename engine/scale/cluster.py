@@ -123,16 +123,17 @@ def _check_room(scale: Scale, settings: ServerSettings) -> None:
 
 
 def _connect(joined: bool) -> None:
-    # Serve's controller writes pages of tracebacks where a replica fails; they stay in its log.
-    quiet = {"env_vars": {STDERR_VARIABLE: "0"}}
+    # Serve's controller writes pages of tracebacks where a replica fails; they stay in its log. And it takes a proxy
+    # for dead that a busy machine has not started after five seconds.
+    environment = {"env_vars": {STDERR_VARIABLE: "0", "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60"}}
     if not joined:
         # Supervisors end all processes at once: without its cluster this one need not wait for a minute.
         os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
-        ray.init(num_cpus=usable_cores(), include_dashboard=False, logging_level="WARNING", runtime_env=quiet)
+        ray.init(num_cpus=usable_cores(), include_dashboard=False, logging_level="WARNING", runtime_env=environment)
         return
     address = os.environ[ADDRESS_VARIABLE]
     try:
-        ray.init(logging_level="WARNING", runtime_env=quiet)
+        ray.init(logging_level="WARNING", runtime_env=environment)
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = one_line(str(error))[:200]
         remedy = f"`ray start --head` starts one; without {ADDRESS_VARIABLE} it is one of this machine"
@@ -142,7 +143,10 @@ def _connect(joined: bool) -> None:
 def _start_serve(http: HTTPOptions) -> None:
     """Serve with these options. One that runs already keeps its own, so they must be the same."""
     logging.getLogger("ray.serve").setLevel("WARNING")
-    serve.start(http_options=http, logging_config=QUIET)
+    try:
+        serve.start(http_options=http, logging_config=QUIET)
+    except (RayError, TimeoutError) as error:
+        raise EngineError(f"Serve cannot start: {one_line(str(error))[:200]}", remedy="try again") from error
     running = _get_global_client().http_config  # Serve itself only logs what it does not obey
     for field, name in HTTP_FIELDS.items():
         if getattr(running, field) != getattr(http, field):
