@@ -26,6 +26,7 @@ from .api.server import create_app
 from .cli_terminal import ProgressBars, is_fancy, open_template, print_panel, read_text
 from .engine import AsyncEngine
 from .errors import ConfigError, EngineError
+from .housekeeping import Housekeeping
 from .settings import ServerSettings, read_settings
 
 # Supervisors kill after ten seconds what they asked to end.
@@ -109,8 +110,14 @@ def _serve(
     _announce(settings, [engine.model for engine in engines], f"{scheme}://{shown}:{port}", as_json=as_json)
     # Once all is shut down in order uvicorn raises again the signal that ended it; that is no failure.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt), Housekeeping(lambda: any(map(is_busy, engines))):
         Server(config, engines).run(sockets=[listener])
+
+
+def is_busy(engine: AsyncEngine) -> bool:
+    """Whether a request runs or waits."""
+    stats = engine.stats()
+    return bool(stats.running or stats.waiting)
 
 
 def _announce(settings: ServerSettings, models: Sequence[str], address: str, *, as_json: bool) -> None:

@@ -276,6 +276,7 @@ class GrammarCompiler:
             if tables.nbytes() > self._arena_bytes or tables.crowded:
                 self._cache.clear()
                 self._arena = Arena(self.vocabulary, self._mask_bytes)
+                COLLECTOR.dropped += 1
             arena = self._arena
         with COLLECTOR.held():  # outside the lock: a hit must not wait for a slow compile
             grammar = build(arena)
