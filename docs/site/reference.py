@@ -6,10 +6,12 @@ A hook of MkDocs (`hooks:` in mkdocs.yml): `on_files` adds the pages.
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import importlib
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
@@ -76,6 +78,7 @@ def _command(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
 
 def configuration() -> Iterator[str]:
     """The engine's configuration, and the server's settings."""
+    from slipcast.engine.cli import build_parser
     from slipcast.engine.config import EngineConfig
     from slipcast.engine.settings import ServerSettings
 
@@ -83,16 +86,28 @@ def configuration() -> Iterator[str]:
     yield f"{_doc(EngineConfig)}\n"
     rows = [f"| `{field.name}` | `{field.default!r}` |" for field in dataclasses.fields(EngineConfig)]
     yield "\n".join(["| key | default |", "|---|---|", *rows]) + "\n"
-    yield "## ServerSettings\n\nSee [serving](../operations.md) for what each means.\n"
-    rows = [f"| `{name}` | `{field.default!r}` |" for name, field in ServerSettings.model_fields.items()]
-    yield "\n".join(["| key | default |", "|---|---|", *rows]) + "\n"
+    yield "## ServerSettings\n\nSee [running a server](../operations.md).\n"
+    said = {action.dest: action.help or "" for action in _child(build_parser(), "serve")._actions}
+    rows = [
+        f"| `{name}` | `{field.default!r}` | {said.get(name, '').partition(' (default')[0].replace('|', '/')} |"
+        for name, field in ServerSettings.model_fields.items()
+    ]
+    yield "\n".join(["| key | default | |", "|---|---|---|", *rows]) + "\n"
+
+
+def _child(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
+    """The parser of one command."""
+    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    child: argparse.ArgumentParser = commands.choices[name]
+    return child
 
 
 def errors() -> Iterator[str]:
-    """Every error with what it means, and how it is answered over REST."""
+    """Every error with what it means, its remedies, and how it is answered over REST."""
     from slipcast.engine.api.errors import ANSWERS
 
     yield "# Errors\n\nEach says what is wrong, where, and what to do; over REST it is OpenAI's body.\n"
+    remedies = _remedies()
     for module in ERRORS:
         rows = []
         for name, found in vars(importlib.import_module(module)).items():
@@ -100,8 +115,37 @@ def errors() -> Iterator[str]:
                 answer = ANSWERS.get(found)
                 status = f"{answer.status} `{answer.code}`" if answer is not None else ""
                 first = (inspect.getdoc(found) or "").splitlines()[0]
-                rows.append(f"| `{name}` | {first} | {status} |")
-        yield f"## {module}\n\n" + "\n".join(["| error | | over REST |", "|---|---|---|", *rows]) + "\n"
+                told = "<br>".join(f"{remedy}" for remedy in remedies.get(name, ()))
+                rows.append(f"| `{name}` | {first} | {told} | {status} |")
+        yield f"## {module}\n\n" + "\n".join(["| error | | remedies | over REST |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def _remedies() -> dict[str, list[str]]:
+    """What errors say is to be done, by their class, wherever the product raises them. Values are shown as `...`."""
+    found: dict[str, set[str]] = {}
+    for package in ("slipcast.engine", "slipcast.grammar", "slipcast.plugins", "slipcast.samplers"):
+        folder = Path(inspect.getfile(importlib.import_module(package))).parent
+        for path in folder.rglob("*.py"):
+            for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name | ast.Attribute):
+                    continue
+                name = call.func.id if isinstance(call.func, ast.Name) else call.func.attr
+                for keyword in call.keywords:
+                    if keyword.arg == "remedy" and (text := _text(keyword.value)):
+                        found.setdefault(name, set()).add(text)
+    return {name: sorted(texts) for name, texts in found.items()}
+
+
+def _text(value: ast.expr) -> str:
+    """A text of the source, "" where it is none."""
+    if isinstance(value, ast.JoinedStr):
+        parts = (part.value if isinstance(part, ast.Constant) else "..." for part in value.values)
+        return _cell("".join(map(str, parts)))
+    return _cell(value.value) if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def hooks() -> Iterator[str]:
