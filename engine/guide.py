@@ -7,7 +7,7 @@ So from a budget that allows any text at all, the end is always reached.
 
 from __future__ import annotations
 
-from ..plugins.protocols import GuidedMatcher
+from .abilities import is_guided
 from .choice import Choice
 from .errors import GrammarFault
 
@@ -29,7 +29,7 @@ def advance(choice: Choice, token: int) -> int | None:
     try:
         if not matcher.accept(token):
             raise GrammarFault(f"the grammar's matcher refused token {token}, which its mask allowed")
-        if way is None or not isinstance(matcher, GuidedMatcher):
+        if way is None or not is_guided(matcher):
             return token
         home = matcher.way_home(way, choice.left - 1)
         if home is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..plugins.protocols import GuidedMatcher
+from .abilities import is_guided
 from .choice import Choice
 from .tokenizer import TextTokenizer
 
@@ -27,16 +27,18 @@ class Jumps:
         self._continued = continued
         self._known: dict[tuple[bytes, bytes], tuple[int, ...]] = {}
 
+    def applies(self, choice: Choice) -> bool:
+        """False for requests for logprobs or grammar alignment, since only a step for each token gives these."""
+        return not (choice.params.logprobs or choice.params.grammar_aligned)
+
     def take(self, choice: Choice, token: int) -> tuple[int, ...]:
         """The tokens that the choice's grammar forces after `token`, which its matcher has taken, for it to accept;
         none where there is a choice.
 
-        The choice's way out is the one after them. None either for requests for logprobs or grammar alignment, since
-        only a step for each token gives these.
+        The choice's way out is the one after them.
         """
         matcher = choice.matcher
-        stepwise = choice.params.logprobs or choice.params.grammar_aligned
-        if stepwise or not isinstance(matcher, GuidedMatcher) or choice.way is None:
+        if not self.applies(choice) or not is_guided(matcher) or choice.way is None:
             return ()
         forced = matcher.forced()
         if not forced:

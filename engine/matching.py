@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..samplers import RowLogprobs
+from .abilities import is_foreseeing
 from .choice import Choice
 from .errors import GrammarFault
 from .explain import MaskEffect, Pointers
@@ -25,7 +26,7 @@ from .guide import advance, advance_by
 from .jumps import Jumps
 from .masking import Masks
 from .speculation.drafts import Ahead
-from .workers import Job, Workers
+from .workers import DONE, Job, Workers
 
 LEAST_PATIENCE = 0.005
 MOST_PATIENCE = 0.05
@@ -151,7 +152,8 @@ class Matching:
         course.place += 1
         self._taking[course] = None
         self._kept.pop(course, None)
-        course.job = self._workers.put(partial(self._take, course, drawn.token))
+        if not self._take_at_once(course, drawn.token):
+            course.job = self._workers.put(partial(self._take, course, drawn.token))
 
     def is_taking(self, choice: Choice) -> bool:
         """Whether a drawn token is not part of the output yet; until then nothing is drawn for the choice."""
@@ -246,7 +248,23 @@ class Matching:
     def _ask(self, course: Course) -> None:
         course.job = self._workers.put(partial(_fill, course, course.place))
 
-    # ---- by the workers
+    def _take_at_once(self, course: Course, drawn: int) -> bool:
+        """Take the token and fill the mask here, where that takes less than to have it done; whether it was done."""
+        choice = course.choice
+        if course.job is None or not course.job.done or choice.way is None or not is_foreseeing(choice.matcher):
+            return False
+        if choice.owner.request.explain:  # where its tokens stand in the schema takes a look at each
+            return False
+        forced = self._jumps is not None and self._jumps.applies(choice)
+        with choice.matcher.at_once(drawn, choice.way, forced=forced) as known:
+            if known:
+                self._take(course, drawn)
+                if course.taken is not None and not course.taken.complete and not course.masked:
+                    _fill(course, course.place)
+                course.job = DONE
+        return known
+
+    # ---- by the workers, or at once
 
     def _take(self, course: Course, drawn: int) -> None:
         with course.lock:

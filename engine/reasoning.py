@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plugins.protocols import ForkingMatcher, GuidedMatcher, MaskRows, Matcher, WayOut
+from ..plugins.protocols import GuidedMatcher, MaskRows, Matcher, WayOut
 from ..samplers import masks as bits
+from .abilities import is_foreseeing, is_forking, is_guided
 from .errors import EngineError, RequestError
 from .request import Reasoning
 from .text import StopMatch, TextStream
@@ -165,7 +167,7 @@ class ReasoningMatcher:
         for _ in range(count):
             place = self._history.pop()
             if place is None and self._answer is not None:
-                if not isinstance(self._answer, GuidedMatcher):
+                if not is_guided(self._answer):
                     raise EngineError("the grammar's matcher cannot take tokens back")
                 self._answer.rollback(1)
             self._place = place
@@ -178,7 +180,7 @@ class ReasoningMatcher:
         """An independent matcher at the same place. Raises EngineError where the answer's matcher knows no forks."""
         answer: Matcher | None = None
         if self._answer is not None:
-            if not isinstance(self._answer, ForkingMatcher):
+            if not is_forking(self._answer):
                 raise EngineError("the grammar's matcher cannot be copied")
             answer = self._answer.fork()
         fork = type(self)(self._marker, answer, self._budget, self._free)
@@ -201,7 +203,7 @@ class GuidedReasoningMatcher(ReasoningMatcher):
 
     @property
     def _guided(self) -> GuidedMatcher:
-        assert isinstance(self._answer, GuidedMatcher)
+        assert is_guided(self._answer)
         return self._answer
 
     def forced(self) -> bytes:
@@ -224,6 +226,15 @@ class GuidedReasoningMatcher(ReasoningMatcher):
             found = self.way_out()
             return found if found.fits(count) else None
         return self._guided.way_home(way.answer if isinstance(way, _ThinkingWay) else way, count)
+
+    def at_once(self, token: int, way: Any, *, forced: bool) -> AbstractContextManager[bool]:
+        """Whether taking a token is quick: while thinking goes on, and where the answer's matcher says so."""
+        if self._place is not None:
+            thinks = self._place.forced is None and token not in self._marker.ids
+            return nullcontext(thinks and self._marker.data not in self._place.tail + self._marker.bytes_of(token))
+        if not is_foreseeing(self._answer) or isinstance(way, _ThinkingWay):
+            return nullcontext(False)
+        return self._answer.at_once(token, way, forced=forced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +274,7 @@ def reasoning_matcher(
     marker: Marker, answer: Matcher | None, budget: int | None, free: NDArray[np.uint32]
 ) -> ReasoningMatcher:
     """The matcher of an output that begins with thinking."""
-    kind = GuidedReasoningMatcher if isinstance(answer, GuidedMatcher) else ReasoningMatcher
+    kind = GuidedReasoningMatcher if is_guided(answer) else ReasoningMatcher
     return kind(marker, answer, budget, free)
 
 

@@ -109,7 +109,7 @@ class TextTokenizer:
 
         `bos` puts the beginning's token in front where the model wants one and the text does not begin with it.
         """
-        source = self.tokenizer if special else self._plain
+        source = self.tokenizer if special or not self._may_hold_special(text) else self._plain
         ids = tuple(source.encode(text, add_special_tokens=False).ids)
         if bos and self.add_bos and self.bos_id is not None and ids[:1] != (self.bos_id,):
             return (self.bos_id, *ids)
@@ -149,6 +149,20 @@ class TextTokenizer:
         """The most bytes of text that one token stands for."""
         names = (name.encode() for name in self.special_names)
         return max(map(len, (*filter(None, self.token_bytes), *names)), default=1)
+
+    def _may_hold_special(self, text: str) -> bool:
+        return self._are_normalized or any(name in text for name in self._added_special)
+
+    @cached_property
+    def _added_special(self) -> tuple[str, ...]:
+        added = self.tokenizer.get_added_tokens_decoder().values()
+        return tuple(token.content for token in added if token.special)
+
+    @cached_property
+    def _are_normalized(self) -> bool:
+        """Whether special tokens are found in what a normalizer makes of the text, not in the text as it is."""
+        added = self.tokenizer.get_added_tokens_decoder().values()
+        return any(token.special and token.normalized for token in added)
 
     @cached_property
     def _plain(self) -> Tokenizer:

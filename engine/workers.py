@@ -30,6 +30,11 @@ class Job:
         self.done = False
 
 
+DONE: Final = Job(lambda: None)
+"""One that was done at once."""
+DONE.done = True
+
+
 class Workers:
     """The threads. One thread puts jobs and waits for them; they start with the first job and end with `close`."""
 

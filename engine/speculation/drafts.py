@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from ...plugins.protocols import ForkingMatcher, Matcher
+from ...plugins.protocols import Matcher
+from ..abilities import is_forking
 from ..choice import Choice
 
 SLOW = 0.02
@@ -41,7 +42,7 @@ class Draft:
 
 def can_follow(choice: Choice) -> bool:
     """Whether a draft's places can have masks: a matcher must fork for that."""
-    return choice.matcher is None or isinstance(choice.matcher, ForkingMatcher)
+    return choice.matcher is None or is_forking(choice.matcher)
 
 
 def follow(choice: Choice, tokens: Sequence[int], ends: Container[int]) -> Draft | None:
@@ -60,7 +61,7 @@ def follow(choice: Choice, tokens: Sequence[int], ends: Container[int]) -> Draft
 
 def after(matcher: Matcher | None, token: int) -> Matcher | None:
     """A fork that has taken `token`; None where there is no matcher, or it does not take the token."""
-    if not isinstance(matcher, ForkingMatcher):
+    if not is_forking(matcher):
         return None
     try:
         fork: Matcher = matcher.fork()

@@ -12,8 +12,6 @@ from contextlib import AbstractContextManager, nullcontext
 from heapq import heappop, heappush
 from itertools import count
 
-import numpy as np
-
 from ..algebra import FAR, bits
 from ..errors import BudgetError
 from .arrays import ArrayHandler
@@ -151,10 +149,11 @@ class Completer:
         """The distinct values of a row with the first byte of each, in the order of bytes."""
         found = self._distinct.get(row)
         if found is None:
-            distinct, first = np.unique(self._tables.values(row), return_index=True)
-            pairs = zip(distinct.tolist(), first.tolist(), strict=True)
-            edges = [(value, byte) for value, byte in pairs if value < 0 or value & ROW_MASK]
-            found = self._distinct[row] = sorted(edges, key=lambda edge: edge[1])
+            first: dict[int, int] = {}
+            for byte, value in enumerate(self._tables.values(row).tolist()):
+                first.setdefault(value, byte)
+            edges = [(value, byte) for value, byte in first.items() if value < 0 or value & ROW_MASK]
+            found = self._distinct[row] = edges
         return found
 
 

@@ -121,6 +121,12 @@ class Masks:
                 stack = self._rest[stack]
         return position
 
+    def has(self, position: Position, stack: int) -> bool:
+        """Whether the mask is kept, so that to write it is no work."""
+        position = self.settle(position, stack)
+        sparse = position.sparse
+        return position.table_row != NONE or (sparse is not None and sparse.base.table_row == sparse.row)
+
     def write(self, position: Position, stack: int, out: Int32s) -> Position:
         """Writes the mask, but for its dependent tokens, to `out`, int32 [words]. Returns where the mask is kept."""
         row = position.table_row

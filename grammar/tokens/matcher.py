@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
 from operator import index
 from typing import Any, Final, Protocol
 
@@ -61,6 +62,8 @@ class TokenLevel:
         self._masks = Masks(vocabulary, tables, budget)
         self._states = States(vocabulary, tables, self._masks, budget)
         self._lock = tables.lock
+        self.canonical: object = None
+        """What `canonical_matcher` keeps for the level."""
 
     def matcher(self, automaton: Automaton) -> Matcher:
         """A matcher at the automaton's start."""
@@ -92,7 +95,7 @@ class TokenLevel:
                 masks.rows.used[chosen] = 1
                 return
             for matcher, row in zip(matchers, out, strict=False):
-                self._states.write_mask(matcher._state, row)
+                matcher._fill(row)
 
     def statistics(self) -> dict[str, int]:
         """Counts for reports: states, dense rows and their bytes, masks computed, nodes visited."""
@@ -106,13 +109,6 @@ class TokenLevel:
         }
 
     # ---- for matchers
-
-    def _write(self, state: State, row: MaskRow) -> None:
-        if row.shape != (self.vocabulary.words,):
-            raise MatcherError(f"a mask row has the shape {row.shape}, not ({self.vocabulary.words},)")
-        out = _as_int32(row)
-        with self._lock:
-            self._states.write_mask(state, out)
 
     def _after(self, state: State, token: int) -> State | None:
         with self._lock:
@@ -139,7 +135,14 @@ class Matcher:
         Padding beyond the vocabulary is never set, and nothing at all once the text has ended.
         Raises MatcherError if `row` has another shape or dtype.
         """
-        self.level._write(self._state, row)
+        if row.shape != (self.level.vocabulary.words,):
+            raise MatcherError(f"a mask row has the shape {row.shape}, not ({self.level.vocabulary.words},)")
+        out = _as_int32(row)
+        with self.level._lock:
+            self._fill(out)
+
+    def _fill(self, out: npt.NDArray[np.int32]) -> None:
+        self.level._states.write_mask(self._state, out)
 
     def accept(self, token: int) -> bool:
         """Moves on by a token, an id of the end once the text is complete. A refusal changes nothing."""
@@ -248,7 +251,7 @@ class Matcher:
         try:
             with level._lock:
                 joined = way.joined(at, level.tables, level._states.stepper) or way.rejoined(
-                    at, self._automaton.completion(at, way.index), level._states.stepper
+                    at, self._automaton.completion(at, way), level._states.stepper
                 )
             if joined is not None and joined.fits(count):
                 return joined
@@ -256,6 +259,22 @@ class Matcher:
         except (GrammarError, MatcherError):  # too long, too hard to find, or nothing spells it
             return None
         return fresh if fresh.fits(count) else None
+
+    @contextmanager
+    def at_once(self, token: int, way: Way, *, forced: bool) -> Iterator[bool]:
+        """Whether to accept the token, find the way home from `way` and fill the mask there takes microseconds, since
+        all of it was asked before and nobody works on the tables; nobody will while the context lasts.
+
+        `forced`: and to ask what is forced there, which is nothing.
+        """
+        lock = self.level._lock
+        if not lock.acquire(blocking=False):
+            yield False
+            return
+        try:
+            yield self.level._states.is_known(self._state, token, way, forced=forced)
+        finally:
+            lock.release()
 
     def closing(self) -> tuple[int, ...]:
         """Tokens of a shortest way to where the text may end: accepted in this order they all are taken.

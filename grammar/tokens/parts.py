@@ -77,7 +77,7 @@ class Part:
     def early(self) -> list[tuple[int, npt.NDArray[np.int64]]]:
         """By label: which exits are those where the lexeme ended before the node's byte."""
         places, before = self.exits[:, PLACE], self.exits[:, KIND] == BEFORE
-        return [(label, np.flatnonzero(before & (places == label))) for label in np.unique(places[before]).tolist()]
+        return [(label, np.flatnonzero(before & (places == label))) for label in sorted(set(places[before].tolist()))]
 
     def free(self, low: int, high: int, count: int) -> bool:
         """Whether no exit can violate these bounds."""
@@ -204,7 +204,7 @@ class Parts:
         if (ascii_values & ROW_MASK != row).any() or not (values[_PLAIN_BYTES] & COUNT).all():
             return False
         inside: set[int] = set()
-        waiting = np.unique(values[0xC2:0xF5] & ROW_MASK).tolist()
+        waiting = [*{*(values[0xC2:0xF5] & ROW_MASK).tolist()}]
         while waiting:
             current = waiting.pop()
             if current in inside or current == row:
@@ -216,7 +216,7 @@ class Parts:
                 return False
             if (values < 0).any() or bytes_[0] < 0x80 or bytes_[-1] > 0xBF:
                 return False
-            waiting += np.unique(values[bytes_] & ROW_MASK).tolist()
+            waiting += {*(values[bytes_] & ROW_MASK).tolist()}
         return True
 
     def _split(self, exits: npt.NDArray[np.int32], most: int) -> tuple[tuple[int, int], ...] | None:
@@ -226,7 +226,7 @@ class Parts:
         if int((tries.first[ends] - tries.first[exits[:, NODE]]).sum()) > most:
             return None
         split: list[tuple[int, int]] = []
-        for label in np.unique(exits[:, PLACE]).tolist():
+        for label in sorted(set(exits[:, PLACE].tolist())):
             root = self._remaining(exits[exits[:, PLACE] == label])
             if root is None:
                 return None

@@ -25,6 +25,7 @@ class Way:
         self.data = data
         self.places = places
         self._vocabulary = vocabulary
+        self._index: tuple[dict[Configuration, int], int] | None = None  # of a way that ends as this one does
 
     @cached_property
     def tokens(self) -> tuple[int, ...] | None:
@@ -42,7 +43,12 @@ class Way:
 
     def after(self, start: int) -> Way:
         """The way without its first `start` bytes."""
-        return Way(self.data[start:], self.places[start:], self._vocabulary) if start else self
+        if not start:
+            return self
+        way = Way(self.data[start:], self.places[start:], self._vocabulary)
+        if self._index is not None:
+            way._index = self._index[0], self._index[1] + start
+        return way
 
     def step(self) -> tuple[int, Way]:
         """The first token of the way and the rest, which takes one token less. Raises IndexError at its end."""
@@ -51,14 +57,20 @@ class Way:
         first = self.tokens[0]
         return first, self.after(self._vocabulary.length(first, self.data))
 
-    @cached_property
-    def index(self) -> dict[Configuration, int]:
-        """Where on the way a configuration is."""
-        return {place: i for i, place in enumerate(self.places)}
+    def find(self, at: Configuration) -> int | None:
+        """After how many bytes of the way, at most, the text is at `at`; None if it never is."""
+        if self._index is None:
+            self._index = {place: i for i, place in enumerate(self.places)}, 0
+        known, start = self._index
+        found = known.get(at, -1) - start
+        return found if found >= 0 else None
+
+    def __contains__(self, at: object) -> bool:
+        return isinstance(at, Configuration) and self.find(at) is not None
 
     def joined(self, at: Configuration, tables: Tables, stepper: Stepper) -> Way | None:
         """The rest of this way from another configuration, if one byte leads back onto it; None if none does."""
-        known = self.index.get(at)
+        known = self.find(at)
         if known is not None:
             return self.after(known)
         tried: dict[int, Configuration | None] = {}
@@ -94,7 +106,7 @@ class Way:
             if following is None:
                 return None
             places.append(following)
-        known = self.index.get(places[-1])
+        known = self.find(places[-1])
         if known is None:
             return None
         return Way(data + self.data[known:], (*places, *self.places[known + 1 :]), self._vocabulary)

@@ -1,0 +1,40 @@
+"""What a matcher can do beside the least. Found once for each type: to ask a protocol takes longer than a token does."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from typing import Any, Protocol, TypeGuard, runtime_checkable
+
+from ..plugins.protocols import ForkingMatcher, GuidedMatcher
+
+
+@runtime_checkable
+class ForeseeingMatcher(GuidedMatcher, Protocol):
+    """A GuidedMatcher that can tell beforehand what takes time, as the engine's own can."""
+
+    def at_once(self, token: int, way: Any, *, forced: bool) -> AbstractContextManager[bool]:
+        """Whether, within the context, to accept the token, to find the way home from `way` and to fill the mask there
+        takes microseconds. `forced`: and to ask what is forced there, which is nothing.
+        """
+        ...
+
+
+def is_guided(matcher: object) -> TypeGuard[GuidedMatcher]:
+    """Whether it knows its ways out."""
+    return _has(type(matcher), GuidedMatcher)
+
+
+def is_forking(matcher: object) -> TypeGuard[ForkingMatcher]:
+    """Whether it can be copied."""
+    return _has(type(matcher), ForkingMatcher)
+
+
+def is_foreseeing(matcher: object) -> TypeGuard[ForeseeingMatcher]:
+    """Whether it can tell beforehand what takes time."""
+    return _has(type(matcher), ForeseeingMatcher)
+
+
+@lru_cache(256)
+def _has(kind: type, protocol: type) -> bool:
+    return issubclass(kind, protocol)
