@@ -20,7 +20,7 @@ from .containers import Containers
 from .cycles import Fixpoint
 from .goals import Goal, Goals, Literal
 from .objects import ObjectView
-from .obvious import obvious
+from .obvious import exemplified, obvious
 from .scalars import Scalars
 
 _LITERALS = {"null": NULL, "true": TRUE, "false": FALSE}
@@ -90,7 +90,8 @@ class Emptiness:
 
     def _compute(self, goal: Goal) -> bool:
         return bool(
-            self._scalars.literals(goal)
+            exemplified(goal)
+            or self._scalars.literals(goal)
             or self._some_string(goal)
             or self._scalars.numbers(goal)
             or any(self._array(clause) for clause in self._containers.arrays(goal))

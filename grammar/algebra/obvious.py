@@ -1,7 +1,8 @@
-"""The cheap positive half of emptiness: goals that one of four plain values satisfies.
+"""The cheap positive half of emptiness: goals that one of a few plain values satisfies.
 
 Most places of real schemas say little more than a type. That `null`, `""`, `0`, `[]` or `{}` is allowed there is seen
-from the keywords one by one, without making the forms of anything inside.
+from the keywords one by one, without making the forms of anything inside. So is an example of a format, or that one
+pattern alone leaves some text.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..regular import EXAMPLES, pattern
 from ..schema.expr import (
     Contains,
     EachItem,
     EachProperty,
+    Format,
     ItemCount,
     JsonType,
     MultipleOf,
     NumberRange,
+    Pattern,
     PropertyCount,
     Required,
     StringLength,
@@ -27,6 +31,8 @@ from .goals import Goal
 
 _BRACKETED: frozenset[JsonType] = frozenset(("string", "array", "object"))
 _NONE: frozenset[JsonType] = frozenset()
+_ENDLESS = 1 << 30
+_SHORT = 1000  # texts that are not too long to be written, see `writable`
 
 
 def _has_zero(expr: NumberRange) -> bool:
@@ -47,12 +53,39 @@ _HOLDS: Mapping[type, tuple[JsonType, Callable[[Any], bool]]] = {
     MultipleOf: ("number", lambda expr: True),
     NumberRange: ("number", _has_zero),
     StringLength: ("string", lambda expr: expr.low == 0),
+    Pattern: ("string", lambda expr: False),
+    Format: ("string", lambda expr: False),
 }
 
 
 def obvious(goal: Goal) -> bool:
     """True only if some value satisfies the goal, one that is seen without looking inside; False says nothing."""
     return bool(_plain(goal))
+
+
+def exemplified(goal: Goal) -> bool:
+    """True only if an example of the goal's one format, or some text of its one pattern, satisfies it."""
+    if "string" not in goal.types:
+        return False
+    formats: list[str] = []
+    patterns: list[str] = []
+    low, high = 0, _ENDLESS
+    for expr, sign in goal.literals:
+        if not sign or (type(expr) not in _HOLDS and type(expr) is not Types):
+            return False
+        if isinstance(expr, Format):
+            formats.append(expr.name)
+        elif isinstance(expr, Pattern):
+            patterns.append(expr.source)
+        elif isinstance(expr, StringLength):
+            low, high = max(low, expr.low), min(high, _ENDLESS if expr.high is None else expr.high)
+    if formats:
+        text = EXAMPLES[formats[0]]
+        return len(formats) == 1 and low <= len(text) <= high and all(text in pattern(source) for source in patterns)
+    if len(patterns) != 1 or low or high < _ENDLESS:
+        return False
+    language = pattern(patterns[0])
+    return language.low <= _SHORT and not language.is_empty
 
 
 def shortest(goal: Goal) -> int:

@@ -139,8 +139,9 @@ class KeyBody:
         live = classes.live[state]
         # where only one class can still come it was checked on the way here: no flags, and a mask for all frames
         alone = live & (live - 1) == 0
+        keep = alone or not reach.words  # else which classes a frame allows is not plain to see
         flag = 0 if alone else reach.flag
         ending = classes.ending[state]
         closing = 0 if ending is None else int(self._colons[ending]) | flag
         marks = Marks(flag, flag, reach.union)
-        self._bodies.chars.write(row, tuple(targets.values()), tuple(targets), closing, marks, keep=alone)
+        self._bodies.chars.write(row, tuple(targets.values()), tuple(targets), closing, marks, keep=keep)

@@ -131,8 +131,10 @@ class _Names:
             return Base(bodies.flagged(free, flag), free, inside=inside)
         body = self._body
         assert body is not None
-        rows = [0 if state is None else bodies.flagged(body.row(state), flag) for state in states]
-        return Base(rows=np.array(rows, np.int32), inside=inside)
+        found = [0 if state is None else bodies.flagged(body.row(state), flag) for state in states]
+        rows = np.array(found, np.int32)
+        # Whether a frame allows the class of a wide row is seen only where a reach is one word.
+        return Base(wide=0 if self._reach.words else bodies.tables.wide[rows], rows=rows, inside=inside)
 
     def _states(self) -> list[int | None] | None:
         """The state of the patterns in each node, or None if there are no patterns."""

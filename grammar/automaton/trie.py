@@ -33,11 +33,12 @@ Tree = dict[int, Any]
 class Base:
     """What a text does that leaves the trie: `row` in each of its nodes (0: it ends there), or one row for each node.
 
+    `wide` is the row, or one for each node, whose masks those of the nodes build on.
     `inside(row, byte)` gives the base's row after a byte of a character, in the form that the trie's rows build on.
     """
 
     row: int = 0
-    wide: int = 0
+    wide: int | Int32s = 0
     rows: Int32s | None = None
     inside: Callable[[int, int], int] | None = None
 
@@ -239,7 +240,7 @@ class WordRows:
         row = self.node_row(0)
         base, edges = tables.form[row].tolist()
         if base and edges & (1 << EDGE_SHIFT) - 1 == 0 and base - 1 != self.base.of(0):
-            tables.wide[base - 1] = self.base.wide
+            tables.wide[base - 1] = tables.wide[row]
             tables.reach[base - 1] = tables.reach[row]
             return int(base - 1)
         return row

@@ -11,7 +11,7 @@ Departures, all on the side of refusing a valid text unless noted:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from .clock import date_time, time
@@ -131,6 +131,15 @@ _FORMATS: dict[str, Callable[[], Language]] = {
     "regex": regex_text,
 }
 FORMATS: frozenset[str] = frozenset(_FORMATS)
+
+EXAMPLES: Mapping[str, str] = {
+    "date-time": "2000-01-01T00:00:00Z", "date": "2000-01-01", "time": "00:00:00Z", "duration": "P1D",
+    "email": "a@example.com", "idn-email": "a@example.com", "hostname": "example.com", "idn-hostname": "example.com",
+    "ipv4": "127.0.0.1", "ipv6": "::1", "uri": "http://example.com/", "uri-reference": "http://example.com/",
+    "iri": "http://example.com/", "iri-reference": "http://example.com/", "uri-template": "http://example.com/",
+    "uuid": "01234567-89ab-4cde-8f01-23456789abcd", "json-pointer": "/a", "relative-json-pointer": "0", "regex": "a",
+}  # fmt: skip
+"""A text of each format, so that it need not be built to see that there is one."""
 
 
 @lru_cache(64)

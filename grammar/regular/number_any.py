@@ -16,7 +16,7 @@ from .number_side import Side, State, Text, scale_of
 from .number_spec import NumberSpec, common_step, strip
 
 MAX_EXPONENT_DIGITS = 4
-MAX_EXPONENT = 10**MAX_EXPONENT_DIGITS - 1
+MAX_EXPONENT = 3_500  # with all its digits still a value that `schema.values` takes: an item may have to be remembered
 _DIGITS = [CharSet.char(ord("0") + digit) for digit in range(10)]
 _MINUS, _POINT, _E, _SIGNS = CharSet.char(ord("-")), CharSet.char(ord(".")), CharSet.chars("eE"), CharSet.chars("+-")
 _PLUS = _SIGNS - _MINUS

@@ -30,6 +30,8 @@ _CACHED_PATTERNS = 1024
 _LEAST_COUNTED = 12
 _ANCHOR_DEPTH = 4
 _MOST_LITERAL = 1000
+_FEW_POSITIONS = 500
+"""So few that building them is certainly within all limits."""
 
 
 @lru_cache(_CACHED_PATTERNS)
@@ -270,9 +272,22 @@ def tree_dfa(tree: Node, name: str) -> Dfa:
         split = _asks_for_words(tree)
         if _has_look(tree):
             return LookDfa(("regex", tree), name, tree, split)
-        return PositionDfa(("regex", tree), name, Builder(name, split=split).whole(tree))
+        plain = not split and 0 < _size(tree) <= _FEW_POSITIONS
+        return PositionDfa(("regex", tree), name, lambda: Builder(name, split=split).whole(tree), plain=plain)
 
     return interned(("regex", tree), build)
+
+
+def _size(node: Node) -> int:
+    """At most so many positions; 0 if there may be some from where no end can be reached."""
+    if isinstance(node, Chars):
+        return 1 if node.set else 0
+    if isinstance(node, Repeat):
+        return _size(node.body) * max(node.low + 1, node.high or 0)
+    if isinstance(node, (Sequence, Choice)):
+        sizes = [_size(part) for part in node.parts]
+        return sum(sizes) if all(sizes) else 0
+    return 0
 
 
 def _has_look(node: Node) -> bool:

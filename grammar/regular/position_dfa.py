@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 from .charset import ALL, EMPTY_SET, CharSet, partition
 from .dfa import INFINITE, LazyDfa, Step, lazy
@@ -14,13 +14,26 @@ _MAX_BYTES = 100_000_000
 
 
 class PositionDfa(LazyDfa[int]):
-    """States are the sets of positions just read, as integers; no state is dead, since no position is."""
+    """States are the sets of positions just read, as integers; no state is dead, since no position is.
 
-    def __init__(self, key: Hashable, name: str, positions: Positions) -> None:
+    Where the positions are `plain` (few, and certainly all of them on a way from the start to an end), they are built
+    when a text comes to them: many patterns are of keys and values that no text of a request has.
+    """
+
+    def __init__(self, key: Hashable, name: str, build: Callable[[], Positions], *, plain: bool) -> None:
         super().__init__(key, name, 1)
-        self._positions = positions
-        self._universal = positions.universal
-        self._most_states = min(self._most_states, _MAX_BYTES // (len(positions.sets) // 8 + 500))
+        self._build = build
+        self._plain = plain
+        if not plain:
+            self._most_states = min(self._most_states, _MAX_BYTES // (len(self._positions.sets) // 8 + 500))
+
+    @lazy
+    def _positions(self) -> Positions:
+        return self._build()
+
+    @lazy
+    def _universal(self) -> int:
+        return self._positions.universal
 
     def _accepts(self, state: int) -> bool:
         return bool(state & self._positions.last)
@@ -76,7 +89,7 @@ class PositionDfa(LazyDfa[int]):
 
     @lazy
     def _start(self) -> int | None:
-        return self._number(1) if self._alive is None or self._alive & 1 else None
+        return self._number(1) if self._plain or self._alive is None or self._alive & 1 else None
 
     @lazy
     def _alive(self) -> int | None:
