@@ -19,6 +19,7 @@ import pytest
 import slipcast.engine
 import tokenizers
 from slipcast.engine import Engine
+from slipcast.engine.api.types import ChatCompletionRequest
 from slipcast.engine.cli import build_parser
 from slipcast.engine.config import EngineConfig
 from slipcast.engine.settings import ServerSettings
@@ -28,6 +29,7 @@ BLOCK = re.compile(r"^(?:```python|<!-- test)\n(.*?)^(?:```|-->)", re.MULTILINE 
 TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in TEXTS if BLOCK.search(page.read_text(encoding="utf-8"))]
 COMMAND = re.compile(r"^(?:    |\$ |# )(slipcast .*?)(?:   +#.*)?$", re.MULTILINE)
+NAME = re.compile(r"`([a-z_]+)[=`]")
 NEEDS = {"scale.md": "ray"}
 
 
@@ -109,6 +111,17 @@ def alternatives(command: str) -> list[str]:
     if not others:
         return [command]
     return [" ".join([*words[:-1], word, "--help"]) for word in (words[-1], *others)]
+
+
+def test_what_the_migration_page_calls_the_same_is_the_same() -> None:
+    page = (ROOT / "docs" / "migration.md").read_text(encoding="utf-8")
+    requests, _, engines = page.partition("## Engines")
+    same = {name for row in re.findall(r"^\| (.*) \| the same", requests, re.MULTILINE) for name in NAME.findall(row)}
+    assert len(same) > 20
+    assert same <= set(ChatCompletionRequest.model_fields)
+    for options in re.findall(r"\| ([^|]*) \|$", engines, re.MULTILINE):
+        for option in NAME.findall(options):
+            assert option in EngineConfig.__dataclass_fields__, option
 
 
 def test_toml_is_settings_or_a_project() -> None:
