@@ -5,12 +5,16 @@
 A server with the default model runs in a process of its own. Clients ask, in turns drawn at random, for answers of
 schemas, calls of tools, plain text, streams, embeddings; and send what is malformed, oversized or hostile, read slowly,
 or leave in the middle. Every answer is checked. After a fifth of the time the server is killed (SIGKILL) and started
-again; half of the rest later its memory is measured for the first time.
+again, and its KV pages are used once each: memory that the system gives as it is first written would otherwise count as
+growth. Its memory is measured each second from the middle of the time that is left. At the end, when all others are
+gone, hostile constraints are asked for beside two streams (company.py).
 
 Figures: `requests`, `wrong` (answers that are not what was asked for, hostile requests not refused in form), `lost`
 (asked in full and never answered, but for those in flight at the kill), `errors_5xx` (but 503 when ending), `busy`
-(429, by design), `in_flight_at_kill`, `ttft_p50_s`, `ttft_p99_s`, `rss_growth_share` (from then to the
-end), `pages_left` (KV pages that somebody holds when all is done and cached prefixes are given up).
+(429, by design), `in_flight_at_kill`, `ttft_p50_s`, `ttft_p99_s`; of memory `rss_mb` (at the first measurement),
+`rss_growth_share` (what a straight line through all measurements rises in their time, of its begin),
+`rss_mb_per_1000_requests` (its slope), `rss_peak_share` (the highest above the first); `pages_left` (KV pages that
+somebody holds when all is done and cached prefixes are given up); and company.py's.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from typing import Any
 import httpx
 import jsonschema
 import numpy as np
+from company import company, requests
 from report import write_report
 
 MODEL = "smollm2-135m-instruct"
@@ -43,6 +48,7 @@ KILLED_AFTER = 0.2  # of the time
 WARM_AFTER = 0.5  # of the time after the restart: memory is measured from then on
 TOKENS = 24
 KV_TOKENS = 8192
+WARM_TOKENS = 1024
 SHORT = {"type": "string", "maxLength": 8}
 PERSON = {
     "type": "object",
@@ -61,19 +67,7 @@ SCHEMAS: list[Any] = [
     {"anyOf": [{"type": "number", "multipleOf": 0.25, "minimum": 0, "maximum": 2}, {"type": "boolean"}]},
     {"type": "string", "pattern": "^[a-c]{2,5}$"},
 ]
-HOSTILE: list[Any] = [
-    {"type": "strin"},
-    {"properties": {"foo": "bar"}},
-    {"type": "string", "pattern": "("},
-    {"type": "string", "pattern": "[ab]*a[ab]{40}"},
-    {"type": "string", "minLength": 100_000_000},
-    {"$ref": "#"},
-    {"$ref": "#/$defs/nowhere"},
-    {"allOf": [{"type": "string"}, {"type": "integer"}]},
-    {"enum": []},
-    {"type": "array", "items": {"$ref": "#"}, "minItems": 1},
-    json.loads('{"type":"array","items":' * 300 + "true" + "}" * 300),
-]
+HOSTILE = list(requests().values())
 MALFORMED: list[bytes] = [
     b"",
     b"{",
@@ -260,11 +254,11 @@ class Client:
 
     async def hostile(self) -> None:
         """A schema that cannot be, or costs too much: refused, or answered rightly."""
-        schema = self._random.choice(HOSTILE)
-        wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
-        answer = await self._post("/v1/chat/completions", self._chat(response_format=wanted), expected=(200, 400))
-        if answer is not None and answer["choices"][0]["finish_reason"] == "stop":
-            self._check(answer["choices"][0]["message"]["content"], schema)
+        fields = self._random.choice(HOSTILE)
+        answer = await self._post("/v1/chat/completions", self._chat(**fields), expected=(200, 400))
+        wanted = fields.get("response_format", {}).get("json_schema")
+        if answer is not None and wanted is not None and answer["choices"][0]["finish_reason"] == "stop":
+            self._check(answer["choices"][0]["message"]["content"], wanted["schema"])
 
     async def oversized(self) -> None:
         """More than the server reads: told so, or cut off while still sending."""
@@ -348,14 +342,18 @@ async def soak(seconds: float, clients: int, mode: str) -> dict[str, float]:
     tally.down = True
     server.kill()
     await asyncio.to_thread(server.start)
+    await use_all_pages(address)
     tally.down = False
     left = seconds * (1 - KILLED_AFTER)
     await asyncio.sleep(left * WARM_AFTER)
-    before = server.rss
-    await asyncio.sleep(left * (1 - WARM_AFTER))
+    memory: list[tuple[float, float]] = []  # requests so far, MB
+    ends = time.monotonic() + left * (1 - WARM_AFTER)
+    while time.monotonic() < ends or len(memory) < 2:
+        memory.append((tally.counts["requests"], server.rss / 1e6))
+        await asyncio.sleep(1)
     tally.over = True
     await asyncio.gather(*running)
-    after = server.rss
+    beside = await company(address)
     async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http:
         pages = (await http.get(f"{address}/soak/pages")).json()["pages_left"]
     server.end()
@@ -367,9 +365,33 @@ async def soak(seconds: float, clients: int, mode: str) -> dict[str, float]:
         **{name: float(tally.counts[name]) for name in names},
         "ttft_p50_s": float(np.percentile(first, 50)),
         "ttft_p99_s": float(np.percentile(first, 99)),
-        "rss_growth_share": (after - before) / before if before else 0.0,
+        **growth(memory),
         "pages_left": float(pages),
+        **beside,
     }
+
+
+def growth(memory: list[tuple[float, float]]) -> dict[str, float]:
+    """What became of the memory, of measurements as (requests so far, MB), one a second."""
+    asked, used = np.array(memory).T
+    seconds = np.arange(len(used))
+    rise, begin = np.polyfit(seconds, used, 1)
+    span = max(asked[-1] - asked[0], 1)
+    total = rise * seconds[-1]
+    return {
+        "rss_mb": float(used[0]),
+        "rss_growth_share": float(total / begin) if begin else 0.0,
+        "rss_mb_per_1000_requests": float(total / span * 1000),
+        "rss_peak_share": float(used.max() / used[0] - 1) if used[0] else 0.0,
+    }
+
+
+async def use_all_pages(address: str) -> None:
+    """Prompts that have nothing in common, so that each takes pages that were free, as many as there are."""
+    async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http:
+        for i in range(-(-KV_TOKENS // WARM_TOKENS) + 1):
+            tokens = [1000 + (7919 * (i * WARM_TOKENS + j)) % 40_000 for j in range(WARM_TOKENS)]
+            await http.post(f"{address}/v1/completions", json={"prompt": tokens, "max_tokens": 1})
 
 
 def serve(mode: Any, port: int) -> None:
@@ -377,11 +399,12 @@ def serve(mode: Any, port: int) -> None:
     import uvicorn
     from slipcast.engine import AsyncEngine
     from slipcast.engine.api.server import create_app
+    from slipcast.engine.cli_serve import is_busy
+    from slipcast.engine.housekeeping import Housekeeping
     from starlette.requests import Request
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    # Memory of pages is had as they are first written: so few that all of them are before it is measured.
     engine = AsyncEngine(mode=mode, kv_tokens=KV_TOKENS)
 
     async def pages(request: Request) -> JSONResponse:
@@ -393,7 +416,8 @@ def serve(mode: Any, port: int) -> None:
     config = uvicorn.Config(app, port=port, log_level="error", timeout_graceful_shutdown=5)
     listener = config.bind_socket()
     print(f"port {listener.getsockname()[1]}", flush=True)
-    uvicorn.Server(config).run(sockets=[listener])
+    with Housekeeping(lambda: is_busy(engine)):  # as `slipcast serve` does
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def main() -> None:

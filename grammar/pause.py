@@ -22,6 +22,8 @@ from .errors import GrammarError
 
 YOUNG: Final = 1
 """The collector's generations up to this one hold what was made since it last looked."""
+MANY: Final = 200_000
+"""Objects that take longer to look through than a stream should stand still."""
 
 
 class CollectorPause:
@@ -37,7 +39,7 @@ class CollectorPause:
         self.compiled = 0
         """Compilations since the last sweep."""
         self.dropped = 0
-        """Tables of grammars given up since the last sweep; they are in circles: only the collector frees them."""
+        """Tables of grammars, or as much, given up since the last sweep: in circles, so that only that frees them."""
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -64,7 +66,10 @@ class CollectorPause:
     def _resumed(self) -> None:
         if self._failed:
             self._failed = False
-            gc.collect(YOUNG)
+            if self._owned and gc.get_count()[0] > MANY:
+                self.dropped += 1
+            else:
+                gc.collect(YOUNG)
         self._grow_old()
         gc.enable()
 

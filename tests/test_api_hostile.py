@@ -118,6 +118,16 @@ def test_odd_keys_of_logit_bias(address: str, key: str) -> None:
         ({"messages": [{"content": "a"}]}, "messages.0.role"),
         ({"messages": HELLO, "stop": {"a": 1}}, "stop"),
         ({"messages": HELLO, "response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        ({"messages": HELLO, "response_format": {"type": "grammar", "grammar": "x"}} | {"n": "x"}, "n"),
+        (
+            {"messages": HELLO, "response_format": {"type": "grammar", "grammar": "x", "syntax": "bnf"}},
+            "response_format.syntax",
+        ),
+        ({"messages": HELLO, "response_format": {"type": "grammar", "grammar": 5}}, "response_format.grammar"),
+        (
+            {"messages": HELLO, "response_format": {"type": "json_schema", "json_schema": {"schema": 5}}},
+            "response_format.json_schema.schema",
+        ),
     ],
 )
 def test_the_param_is_a_path_into_the_body(address: str, body: Any, param: str) -> None:

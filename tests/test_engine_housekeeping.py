@@ -64,6 +64,25 @@ def test_owned_the_collector_does_not_look_at_what_compilations_made(collector: 
     assert collector.compiled == 0
 
 
+def test_much_that_failed_waits_for_a_sweep(collector: CollectorPause, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slipcast.grammar.pause.MANY", 100)
+    collector.own()
+    left: list[weakref.ref[Circle]] = []
+
+    def fail() -> None:
+        circles = [Circle() for _ in range(1000)]
+        left.append(weakref.ref(circles[0]))
+        raise GrammarError("no")
+
+    with pytest.raises(GrammarError), collector.held():
+        fail()
+    assert left[0]() is not None
+    assert collector.dropped == 1
+    collector.sweep()
+    assert left[0]() is None
+    assert collector.dropped == 0
+
+
 def test_nothing_is_swept_while_something_is_compiled(collector: CollectorPause) -> None:
     collector.own()
     with collector.held():

@@ -162,17 +162,18 @@ def from_validation(error: ValidationError, body: object) -> BodyError:
 
 def _path(location: Sequence[int | str], body: object, *, missing: bool) -> tuple[int | str, ...]:
     """The parts of a location that are keys and indices of the body, and the key that is missing at its end. The names
-    of union members, between them, are not.
+    of union members, between them, are not; where such a name is a key as well, the reading that comes to the end wins.
     """
-    path: list[int | str] = []
+    if not location:
+        return ()
+    part, rest = location[0], location[1:]
+    skipped = _path(rest, body, missing=missing)
     value: Any = body
-    for position, part in enumerate(location):
-        absent = missing and position == len(location) - 1
-        if isinstance(part, int) and isinstance(value, list) and part < len(value):
-            value = value[part]
-        elif isinstance(part, str) and isinstance(value, dict) and (part in value or absent):
-            value = value.get(part)
-        else:
-            continue
-        path.append(part)
-    return tuple(path)
+    if isinstance(part, int) and isinstance(value, list) and part < len(value):
+        inner = value[part]
+    elif isinstance(part, str) and isinstance(value, dict) and (part in value or (missing and not rest)):
+        inner = value.get(part)
+    else:
+        return skipped
+    taken = (part, *_path(rest, inner, missing=missing))
+    return max(taken, skipped, key=lambda path: (path[-1:] == tuple(location[-1:]), len(path)))
