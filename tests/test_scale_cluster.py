@@ -231,7 +231,7 @@ def test_a_rolling_update_drops_no_stream(site: Site) -> None:
 
 def test_an_update_that_cannot_start_leaves_what_runs(site: Site) -> None:
     third = site.deploy("--replicas", "2", "--model", "/no/such/model.gguf")
-    assert third.process.wait(240) == 2
+    assert third.process.wait(300) == 2
     assert "the replicas cannot start: /no/such/model.gguf: there is no such file" in third.said()
     assert site.chat(max_tokens=4).status_code == 200
     eventually(lambda: len(total(site.get("/metrics").text, "slipcast_requests_total")) == 2, 120)
@@ -239,7 +239,7 @@ def test_an_update_that_cannot_start_leaves_what_runs(site: Site) -> None:
 
 def test_options_that_serve_cannot_change_while_it_runs_are_refused(site: Site) -> None:
     other = site.deploy("--port", str(free_port()))
-    assert other.process.wait(120) == 2
+    assert other.process.wait(200) == 2
     assert "port is" in other.said()
     assert "serve shutdown" in other.said()
 

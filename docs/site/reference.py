@@ -117,11 +117,14 @@ def errors() -> Iterator[str]:
                 first = (inspect.getdoc(found) or "").splitlines()[0]
                 told = "<br>".join(f"{remedy}" for remedy in remedies.get(name, ()))
                 rows.append(f"| `{name}` | {first} | {told} | {status} |")
-        yield f"## {module}\n\n" + "\n".join(["| error | | remedies | over REST |", "|---|---|---|---|", *rows]) + "\n"
+        head = ["| error | | messages and *remedies* | over REST |", "|---|---|---|---|"]
+        yield f"## {module}\n\n" + "\n".join([*head, *rows]) + "\n"
 
 
 def _remedies() -> dict[str, list[str]]:
-    """What errors say is to be done, by their class, wherever the product raises them. Values are shown as `...`."""
+    """What errors say, and in italics what is to be done, by their class, wherever the product raises them. Values are
+    shown as `...`.
+    """
     found: dict[str, set[str]] = {}
     for package in ("slipcast.engine", "slipcast.grammar", "slipcast.plugins", "slipcast.samplers"):
         folder = Path(inspect.getfile(importlib.import_module(package))).parent
@@ -130,9 +133,10 @@ def _remedies() -> dict[str, list[str]]:
                 if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name | ast.Attribute):
                     continue
                 name = call.func.id if isinstance(call.func, ast.Name) else call.func.attr
+                what = _text(call.args[0]) if call.args else ""
                 for keyword in call.keywords:
                     if keyword.arg == "remedy" and (text := _text(keyword.value)):
-                        found.setdefault(name, set()).add(text)
+                        found.setdefault(name, set()).add(f"{what} (*{text}*)" if what else f"*{text}*")
     return {name: sorted(texts) for name, texts in found.items()}
 
 

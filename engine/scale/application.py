@@ -82,6 +82,8 @@ def application(
         "graceful_shutdown_wait_loop_s": 0.2,
         "health_check_period_s": 5,
         "health_check_timeout_s": 30,
+        # What cannot start will not start the next time either; a machine that is lost may be another.
+        "max_constructor_retry_count": 3,
         "logging_config": QUIET,
     }
     carried = {name: value for name, value in os.environ.items() if name.startswith(CARRIED)}
