@@ -124,6 +124,18 @@ def test_what_the_migration_page_calls_the_same_is_the_same() -> None:
             assert option in EngineConfig.__dataclass_fields__, option
 
 
+@pytest.mark.parametrize("page", TEXTS, ids=page_id)
+def test_files_that_the_text_names_are_there(page: Path) -> None:
+    for name in re.findall(r"`((?:tests|examples|benchmarks|docs|engine|grammar)/[\w./-]+)`", page.read_text("utf-8")):
+        assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=page_id)
+def test_verbs_that_the_text_names_are_there(page: Path) -> None:
+    verbs = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z-]+)", page.read_text("utf-8"))) <= verbs
+
+
 def test_toml_is_settings_or_a_project() -> None:
     found = 0
     for page in TEXTS:
