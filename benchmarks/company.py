@@ -53,6 +53,16 @@ def _pattern(pattern: str) -> dict[str, Any]:
     return {"type": "string", "pattern": pattern}
 
 
+def _call(i: int) -> dict[str, Any]:
+    arguments = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
+    return {
+        "type": "object",
+        "properties": {"name": {"const": f"tool_{i}"}, "arguments": {**arguments, "required": ["city"]}},
+        "required": ["name", "arguments"],
+        "additionalProperties": False,
+    }
+
+
 SCHEMAS: dict[str, Any] = {
     "a text for a schema": {"properties": {"foo": "bar"}},
     "an unknown type": {"type": "strin"},
@@ -93,7 +103,8 @@ SCHEMAS: dict[str, Any] = {
     "minLength 100,000,000": {"type": "string", "minLength": 100_000_000},
     "1,998 numbers": {"type": "array", "items": {"type": "number"}, "maxItems": 1998},
     "10,000 values": {"enum": [f"value-{i}" for i in range(10_000)]},
-    "2,000 objects": {"enum": [{"k": i, "name": f"n{i}"} for i in range(1000)]},
+    "1,000 objects": {"enum": [{"k": i, "name": f"n{i}"} for i in range(1000)]},
+    "calls of 500 tools": {"anyOf": [_call(i) for i in range(500)]},
     "not one of 10,000": {"type": "string", "not": {"enum": [f"v{i}" for i in range(10_000)]}},
     "nothing to choose from": {"enum": []},
     "text and number": {"allOf": [{"type": "string"}, {"type": "integer"}]},
@@ -115,7 +126,6 @@ GRAMMARS: dict[str, str] = {
     "60,000 brackets": "root ::= " + "(" * 60_000,
     "no grammar": 'root ::= "a',
 }
-TOOL = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}, "required": ["city"]}
 
 
 def requests() -> dict[str, dict[str, Any]]:
@@ -125,8 +135,6 @@ def requests() -> dict[str, dict[str, Any]]:
         found[name] = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}}
     for name, grammar in GRAMMARS.items():
         found[name] = {"response_format": {"type": "grammar", "syntax": "ebnf", "grammar": grammar}}
-    tools = [{"type": "function", "function": {"name": f"tool_{i}", "parameters": TOOL}} for i in range(100)]
-    found["100 tools"] = {"tools": tools, "tool_choice": "required"}
     return found
 
 
