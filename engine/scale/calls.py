@@ -27,3 +27,8 @@ class Head:
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
     more: bool
+
+    @property
+    def has_events(self) -> bool:
+        """Whether the body is server-sent events, so that an error may be told in its middle."""
+        return any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in self.headers)

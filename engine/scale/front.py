@@ -122,7 +122,7 @@ class Passage:
             try:
                 head: Head = await anext(pieces)
                 streams = head.more
-                return _response(head, _events(call.path, head.body, pieces) if streams else head.body)
+                return _response(head, _pieces(call.path, head, pieces) if streams else head.body)
             except BackPressureError:
                 return error_response(BusyError("the waiting line is full", remedy="try again later"))
             except TaskCancelledError:
@@ -156,16 +156,18 @@ def _call(request: Request, body: bytes) -> Call:
     )
 
 
-async def _events(path: str, first: bytes, pieces: Any) -> AsyncIterator[bytes]:
-    """The pieces of a stream; if the replica dies, an error event as the last."""
-    count = first.count(b"\n\n")
+async def _pieces(path: str, head: Head, pieces: Any) -> AsyncIterator[bytes]:
+    """The pieces of a stream. If the replica dies events end with one that says so, and anything else breaks off."""
+    count = head.body.count(b"\n\n")
     try:
-        yield first
+        yield head.body
         async for piece in pieces:
             count += piece.count(b"\n\n")
             yield piece
     except Exception as error:
         _LOG.warning("a stream was cut: %s", type(error).__name__)
+        if not head.has_events:
+            raise
         yield _last_event(path, count)
     finally:
         pieces.cancel()

@@ -22,8 +22,10 @@ from .calls import Call, Head
 from .shared import SharedResponses
 
 _LOG = logging.getLogger(__name__)
-KEEP_SECONDS: Final = 5.0
-"""How often a replica keeps its grammars, at least."""
+PIECES_A_SECOND: Final = 100
+"""Of all streams of a replica together. Each piece costs milliseconds on its way through Ray, wherever it passes; what
+comes in between goes with the next one.
+"""
 
 
 class Replica:
@@ -42,6 +44,7 @@ class Replica:
         )
         self._metrics = EngineMetrics((engine.model, engine.service) for engine in self._engines)
         self._keeper: asyncio.Task[None] | None = None
+        self._streams = 0
         for engine in self._engines:
             path = _grammars(engine.model)
             if engine.compiler is not None and path.exists():
@@ -86,23 +89,27 @@ class Replica:
                 await out.put({"type": "http.response.body"})  # the end, of what failed in the middle too
 
         task = asyncio.create_task(run())
+        streams = False
         try:
             start = await out.get()
             if start["type"] != "http.response.start":
                 await task  # raises why there is no answer
                 raise RuntimeError("the application did not answer")
             headers = tuple((bytes(name), bytes(value)) for name, value in start["headers"])
-            streams = any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers)
+            streams = all(name != b"content-length" for name, _ in headers)
+            self._streams += streams
             body, more = await _piece(out, whole=not streams)
             await self._responses.settle()
             yield Head(start["status"], headers, body, more)
             while more:
+                await asyncio.sleep(self._streams / PIECES_A_SECOND)
                 body, more = await _piece(out, whole=False)
                 await self._responses.settle()
                 if body:
                     yield body
             await task
         finally:
+            self._streams -= streams
             gone.set()
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
