@@ -181,6 +181,12 @@ class TestCpu:
         assert cpu.instruction_set() == "portable"
         info.write_text("model name : x\nflags : fpu f16c avx avx2 fma\n")
         assert cpu.instruction_set() == "avx2"
+        info.write_text("flags : fpu f16c avx2 fma avx_vnni\n")
+        assert cpu.instruction_set() == "avxvnni"
+        info.write_text("flags : fpu f16c avx2 fma avx_vnni avx512f avx512bw avx512vl avx512_vnni\n")
+        assert cpu.instruction_set() == "avx512vnni"
+        info.write_text("flags : fpu f16c avx2 fma avx512f avx512bw avx512vl\n")
+        assert cpu.instruction_set() == "avx2"
 
     def test_quota_cuts_the_cores(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cpu.os, "sched_getaffinity", lambda _: set(range(8)))

@@ -47,11 +47,20 @@ def as_tensor(array: npt.NDArray[Any]) -> Any:
 
 def aligned_copy(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A copy that starts where kernels want it; numpy aligns to 16 bytes only."""
-    room = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    return aligned_copies([array])[0]
+
+
+def aligned_copies(arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """Copies that start where kernels want them, in one piece of memory."""
+    room = np.empty(sum(_aligned(array.nbytes) for array in arrays) + _ALIGNMENT, np.uint8)
     start = -room.ctypes.data % _ALIGNMENT
-    copy: npt.NDArray[Any] = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
-    return copy
+    copies = []
+    for array in arrays:
+        copy: npt.NDArray[Any] = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+        copy[...] = array
+        copies.append(copy)
+        start += _aligned(array.nbytes)
+    return copies
 
 
 def _aligned(size: int) -> int:

@@ -9,6 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _AVX2_FLAGS = frozenset({"avx2", "fma", "f16c"})
+# What /proc/cpuinfo must list for each kernel family, the best first.
+_FLAGS = {
+    "avx512vnni": _AVX2_FLAGS | {"avx512f", "avx512bw", "avx512vl", "avx512_vnni"},
+    "avxvnni": _AVX2_FLAGS | {"avx_vnni"},
+    "avx2": _AVX2_FLAGS,
+}
 _CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _CGROUP_USED = Path("/sys/fs/cgroup/memory.current")
@@ -18,14 +24,15 @@ _CPU_INFO = Path("/proc/cpuinfo")
 
 
 def instruction_set() -> str:
-    """The best kernel family that this machine runs: "avx2" or "portable"."""
+    """The best kernel family that this machine runs: "avx512vnni", "avxvnni", "avx2" or "portable"."""
     try:
         text = _CPU_INFO.read_text()
     except OSError:  # no such file outside Linux
         return "portable"
     for line in text.splitlines():
         if line.startswith("flags"):
-            return "avx2" if set(line.split(":", 1)[1].split()) >= _AVX2_FLAGS else "portable"
+            has = set(line.split(":", 1)[1].split())
+            return next((name for name, needed in _FLAGS.items() if has >= needed), "portable")
     return "portable"
 
 

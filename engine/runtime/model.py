@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tvm_ffi import Array
 
 from ..errors import ModelFault, StepError
-from .arena import Arena, aligned_copy, as_tensor
+from .arena import Arena, aligned_copies, aligned_copy, as_tensor
 from .config import ModelConfig, TokenizerSpec
 from .kernels.attention import page_shape
 from .kv import KVCache
@@ -38,12 +39,13 @@ class LoadedModel:
         self.max_batch = max_batch
         self.max_context = max_context
         self.prefill_chunk = prefill_chunk
-        self._weights = weights
+        # As the library's arrays: a list would be made into one at every step.
+        self._weights = Array(list(weights))
         self._gain = np.from_dlpack(norm)
         self._run = machine["step"]
-        self._tables = [as_tensor(aligned_copy(rotary_table(each, max_context))) for each in config.rotary]
+        self._tables = Array([as_tensor(aligned_copy(rotary_table(each, max_context))) for each in config.rotary])
         layers = _pages(config, pages, np.dtype(page_dtype))
-        self._pages = [as_tensor(layer) for layer in layers]
+        self._pages = Array([as_tensor(layer) for layer in layers])
         self.kv = KVCache(layers, context_length=max_context)
 
     def step(
@@ -80,7 +82,7 @@ class LoadedModel:
         lengths = [len(chunk) for chunk in tokens]
         place = self.kv.begin(sequence_ids, lengths)
         try:
-            tensors = [as_tensor(aligned_copy(array)) for array in (ids, last, *place.arrays)]
+            tensors = [as_tensor(array) for array in aligned_copies((ids, last, *place.arrays))]
             logits, states = self._run(*tensors, self._tables, self._pages, self._weights)
         except BaseException as error:
             for sequence, length in zip(sequence_ids, lengths, strict=True):

@@ -33,6 +33,8 @@ class Machine:
 
 
 MACHINES: Final = {
+    "x86_64-linux-avx512vnni": Machine("x86_64-unknown-linux-gnu", "avx512vnni"),
+    "x86_64-linux-avxvnni": Machine("x86_64-unknown-linux-gnu", "avxvnni"),
     "x86_64-linux-avx2": Machine("x86_64-unknown-linux-gnu", "avx2"),
     "x86_64-linux": Machine("x86_64-unknown-linux-gnu", "portable"),
     "x86_64-macos": Machine("x86_64-apple-macosx11", "portable"),

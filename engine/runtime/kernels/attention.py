@@ -5,10 +5,12 @@ position. Nothing else enters its arithmetic: not which rows are computed beside
 cut into steps, not whether its pages are shared. So a step is the same to the last bit in any company, and all that
 batching promises rests on that.
 
-Rows are computed in blocks. A block goes through the pages that all its rows have in common once, and each row folds
+Rows are computed in blocks. A block goes through the pages that all its rows have in common once, and its rows fold
 each of them while it is at hand; then each row goes on alone with the pages of its own. So the rows of a prompt read
-its pages together, and so do sequences that share a prefix. (Cascades that merge partial results of prefix and rest, as
-in Hydragen and FlashInfer, give other bits with other company, since sums of floats depend on their order.)
+its pages together, and so do sequences that share a prefix. A few rows at a time fold a page that all of them see
+whole: each key and value is then loaded and widened once for all heads of those rows. (Cascades that merge partial
+results of prefix and rest, as in Hydragen and FlashInfer, give other bits with other company, since sums of floats
+depend on their order.)
 
 A page of 16 tokens holds keys as [page / 8][head_dim][8] (eight tokens side by side, so that a score vector is eight
 tokens) and values as [page][head_dim]. Scores are kept in base 2, where the exponential is cheaper.
@@ -16,9 +18,10 @@ tokens) and values as [page][head_dim]. Scores are kept in base 2, where the exp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tvm.tirx.script import builder as T
 
@@ -47,6 +50,7 @@ from .isa import LOG2_E, Isa, lanes_max, lanes_sum, maximum, narrow, widen
 PAGE = 16
 _VECTORS = PAGE // LANES
 QUERIES = 16  # query rows of a block, at most
+Query: TypeAlias = tuple[Expr, int]  # a row of the block, and a head of the group
 _LOWEST = -1e30  # a score that never counts; finite, so that differences stay numbers
 
 
@@ -101,7 +105,9 @@ def _head_groups(heads: int) -> Iterator[tuple[int, int]]:
 
 
 class _Emitter:
-    """Emits the kernel. `z` counts the query rows of the block at hand, `g` the query heads of one KV head."""
+    """Emits the kernel. `z` counts the query rows of the block at hand, `g` the query heads of one KV head; a query is
+    a pair of them.
+    """
 
     def __init__(self, isa: Isa, attention: Attention, f: Function) -> None:
         self.isa = isa
@@ -110,6 +116,7 @@ class _Emitter:
         self.dim = attention.head_dim
         self.group = attention.heads // attention.kv_heads
         self.scale, self.window, self.cap = attention.scale, attention.window, attention.cap
+        self.fold = 4 if self.group == 1 else 2  # rows at a time: with three heads, all registers of AVX2
         self._parameters(f)
 
     def _parameters(self, f: Function) -> None:
@@ -150,8 +157,15 @@ class _Emitter:
                     self.block = let(start + step)
                     self.page = let(self.page_ids[table + self.block])
                     self.next_page = let(self.page_ids[table + T.min(self.block + 1, last - 1)])
-                    with T.serial(z_count) as z:
-                        self._attend(let(z_first + z))
+                    whole = (self.block + 1) * PAGE <= self.ends[0]
+                    if self.window:
+                        whole = T.And(whole, self.ends[1] - self.window <= self.block * PAGE)
+                    folds = opaque(T.if_then_else(T.And(together, whole), self.count // self.fold, i32(0)))
+                    with T.serial(folds) as fold:
+                        self._attend_whole([let(fold * self.fold + i) for i in range(self.fold)], fold == 0)
+                    rest = let(folds * self.fold)
+                    with T.serial(z_count - rest) as z:
+                        self._attend(let(z_first + rest + z))
             self._finish()
 
     @contextmanager
@@ -175,8 +189,8 @@ class _Emitter:
         self.scaled = scratch(per_head * self.dim)
         self.sums = scratch(per_head * self.dim)
         self.state = scratch(per_head * 2 * LANES)  # running maximum in eight equal lanes, then eight partial sums
-        self.weights = scratch(self.group * PAGE)
-        self.decay = scratch(self.group * LANES)
+        self.weights = scratch(self.fold * self.group * PAGE)
+        self.decay = scratch(self.fold * self.group * LANES)
         self.limits = scratch(QUERIES, "int32")  # how many tokens each row sees
         self.ends = scratch(2, "int32")  # the fewest, and the most
         store(self.ends, i32(2**31 - 1), 0)
@@ -218,26 +232,44 @@ class _Emitter:
         seen = T.And(limit > 0, start < PAGE) if self.window else limit > 0
         with when(seen):
             valid = opaque(T.min(i32(PAGE), limit))
-            for first, count in _head_groups(self.group):
-                scores = self._scores(z, first, count)
-                for g in range(count):
-                    halves = [scores[span(g * PAGE + LANES * half)] for half in range(_VECTORS)]
-                    self._softmax(z, first + g, halves, start, limit)
-            for first, count in _head_groups(self.group):
-                self._weigh_values(z, first, count, start, valid)
+            self._fold_page([z], i32(0) == 0, start, limit, valid)
 
-    def _scores(self, z: Expr, first: int, count: int) -> Buffer:
-        scores = scratch(count * PAGE)
-        for i in range(count * _VECTORS):
+    def _attend_whole(self, rows: Sequence[Expr], first: Expr) -> None:
+        """A few query rows, all their heads, against the whole page."""
+        self._fold_page(rows, first, i32(0), i32(PAGE), i32(PAGE))
+
+    def _fold_page(self, rows: Sequence[Expr], first: Expr, start: Expr, limit: Expr, valid: Expr) -> None:
+        """Scores, weights and sums of all heads of the rows; each is the same in any company. With `first` the next
+        page is asked for meanwhile.
+        """
+        groups = [
+            [(z, g) for z in rows for g in range(at, at + count)] for at, count in _head_groups(self.group)
+        ]
+        for number, queries in enumerate(groups):
+            scores = self._scores(queries, first if number == 0 else None)
+            for i, (z, g) in enumerate(queries):
+                halves = [scores[span(i * PAGE + LANES * half)] for half in range(_VECTORS)]
+                self._softmax(z, g, self._place(rows, z, g), halves, start, limit)
+        for queries in groups:
+            self._weigh_values(queries, [self._place(rows, z, g) for z, g in queries], start, valid)
+
+    def _place(self, rows: Sequence[Expr], z: Expr, g: int) -> int:
+        """Where a query has its weights and its decay."""
+        return next(i for i, row in enumerate(rows) if row is z) * self.group + g
+
+    def _scores(self, queries: Sequence[Query], first: Expr | None) -> Buffer:
+        scores = scratch(len(queries) * PAGE)
+        for i in range(len(queries) * _VECTORS):
             store(scores, zeros(), span(LANES * i))
         with T.serial(self.dim) as column:
-            if first == 0:
-                self._prefetch_next(column)
+            if first is not None:
+                with when(first):
+                    self._prefetch_next(column)
             keys = [let(self._key(half, column)) for half in range(_VECTORS)]
-            for g in range(count):
-                query = let(splat(self.scaled[self._at(z, first + g) + column]))
+            for i, (z, g) in enumerate(queries):
+                query = let(splat(self.scaled[self._at(z, g) + column]))
                 for half in range(_VECTORS):
-                    place = span(g * PAGE + LANES * half)
+                    place = span(i * PAGE + LANES * half)
                     store(scores, self.isa.fma(query, keys[half], scores[place]), place)
         return scores
 
@@ -250,12 +282,12 @@ class _Emitter:
         lines = PAGE * self.dim // per_line
         each = 2 * lines // self.dim
         for i in range(each):
-            line = column * each + i
-            element = line % lines * per_line
-            which = line // lines
-            prefetch(self.pages, self.next_page, which, self.head, element // self.dim, element % self.dim)
+            line = let(column * each + i)
+            prefetch(self.pages, self.next_page, line // lines, self.head, 0, line % lines * per_line)
 
-    def _softmax(self, z: Expr, g: int, scores: list[Expr], start: Expr, limit: Expr) -> None:
+    def _softmax(
+        self, z: Expr, g: int, place: int, scores: Sequence[Expr], start: Expr, limit: Expr
+    ) -> None:
         """Fold sixteen scores into the running maximum and sum; leave their weights and the decay of earlier sums."""
         lowest = splat(f32(_LOWEST))
         masked = []
@@ -274,34 +306,54 @@ class _Emitter:
         before = let(self.state[span(at)])
         after = let(maximum(before, splat(lanes_max(highest))))
         decay = let(self.isa.exp2(before - after))
-        store(self.decay, decay, span(LANES * g))
+        store(self.decay, decay, span(LANES * place))
         store(self.state, after, span(at))
         total = self.state[span(at + LANES)] * decay
         for half, score in enumerate(masked):
             weight = let(self.isa.exp2(score - after))
-            store(self.weights, weight, span(g * PAGE + LANES * half))
+            store(self.weights, weight, span(place * PAGE + LANES * half))
             total = total + weight
         store(self.state, total, span(at + LANES))
 
-    def _weigh_values(self, z: Expr, first: int, count: int, start: Expr, valid: Expr) -> None:
-        vectors = 4 if count > 1 else 8
+    def _weigh_values(self, queries: Sequence[Query], weighed: Sequence[int], start: Expr, valid: Expr) -> None:
+        count = len(queries)
+        vectors = 8 if count == 1 else 4 if count <= 3 else 2
         while (self.dim // LANES) % vectors:
             vectors //= 2
         with T.serial(self.dim // LANES // vectors) as c:
             column = let(c * (LANES * vectors))
             sums = scratch(count * vectors * LANES)
-            places = [(g, e, span((g * vectors + e) * LANES)) for g in range(count) for e in range(vectors)]
-            outer = {(g, e): span(self._at(z, first + g) + column + LANES * e) for g, e, _ in places}
-            for g, e, place in places:
-                store(sums, self.sums[outer[g, e]] * self.decay[span(LANES * (first + g))], place)
+            place = {(i, e): span((i * vectors + e) * LANES) for i in range(count) for e in range(vectors)}
+            outer = {(i, e): span(self._at(*queries[i]) + column + LANES * e) for i, e in place}
+            for i, e in place:
+                store(sums, self.sums[outer[i, e]] * self.decay[span(LANES * weighed[i])], place[i, e])
             with T.serial(valid - start) as step:
                 slot = let(start + step)
-                values = [let(self._value(slot, column + LANES * e)) for e in range(vectors)]
-                weights = [let(splat(self.weights[(first + g) * PAGE + slot])) for g in range(count)]
-                for g, e, place in places:
-                    store(sums, self.isa.fma(weights[g], values[e], sums[place]), place)
-            for g, e, place in places:
-                store(self.sums, sums[place], outer[g, e])
+
+                def weight(i: int) -> Expr:
+                    return let(splat(self.weights[weighed[i] * PAGE + slot]))
+
+                def value(e: int) -> Expr:
+                    return let(self._value(slot, column + LANES * e))
+
+                def add(i: int, e: int, weight: Expr, value: Expr) -> None:
+                    store(sums, self.isa.fma(weight, value, sums[place[i, e]]), place[i, e])
+
+                # The sums take twelve of AVX2's sixteen registers: the fewer operands stay, the others come in turn.
+                if count < vectors:
+                    weights = [weight(i) for i in range(count)]
+                    for e in range(vectors):
+                        one = value(e)
+                        for i in range(count):
+                            add(i, e, weights[i], one)
+                else:
+                    values = [value(e) for e in range(vectors)]
+                    for i in range(count):
+                        one = weight(i)
+                        for e in range(vectors):
+                            add(i, e, one, values[e])
+            for i, e in place:
+                store(self.sums, sums[place[i, e]], outer[i, e])
 
     def _finish(self) -> None:
         with T.serial(self.count) as z:
