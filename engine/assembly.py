@@ -49,7 +49,9 @@ def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | No
         smaller = load(resolve_model(config.draft_model, progress))
         _check_same_vocabulary(tokenizer, build_tokenizer(smaller.tokenizer_spec), config.draft_model)
         draft = DraftParts(smaller, smaller.kv, smaller.max_context)
-    vocabulary = Vocabulary(tokenizer.token_bytes, tokenizer.eos_ids, size=model.config.vocab_size)
+    vocabulary = Vocabulary(
+        tokenizer.token_bytes, tokenizer.eos_ids, size=model.config.vocab_size, tokenizer=tokenizer.tokenizer
+    )
     compiler = GrammarCompiler(vocabulary)
     return Parts(
         name=path.stem if Path(config.model).suffix == ".gguf" else config.model,

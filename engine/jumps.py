@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..plugins.protocols import Matcher
 from .abilities import is_guided
 from .choice import Choice
 from .tokenizer import TextTokenizer
@@ -49,7 +50,7 @@ class Jumps:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
             tokens = self._known[before, forced] = self._split(before, forced)
-        if not tokens:
+        if not tokens or (getattr(matcher, "canonical", False) and not _takes(matcher, tokens)):
             return ()
         data = b"".join(map(self._tokenizer.bytes_of, tokens))
         if not choice.way.data.startswith(data):
@@ -82,3 +83,15 @@ class Jumps:
             if self._continued(tail):
                 end = i
         return tuple(ids[start:end])
+
+
+def _takes(matcher: Matcher, tokens: tuple[int, ...]) -> bool:
+    """Whether a matcher that takes only what the tokenizer would give takes these: seen after a few tokens alone, they
+    may be others than after the whole text.
+    """
+    for taken, token in enumerate(tokens):
+        if not matcher.accept(token):
+            matcher.rollback(taken)
+            return False
+    matcher.rollback(len(tokens))
+    return True

@@ -25,6 +25,8 @@ from .regular import whole_pattern, words
 from .sampling import sample
 from .schema import Content, Report, inspect
 from .tokens import Matcher, TokenLevel, Vocabulary
+from .tokens.canonical import Canonical
+from .tokens.canonical_matcher import CanonicalLevel
 from .tokens.matcher import MaskRow
 
 ARENA_BYTES: Final = 128 << 20
@@ -40,7 +42,7 @@ class CompiledGrammar:
     def __init__(
         self,
         automaton: JsonAutomaton | TextAutomaton | GrammarAutomaton,
-        level: TokenLevel,
+        level: TokenLevel | CanonicalLevel,
         kind: str,
         report: Callable[[], Report] | None = None,
         rules: GrammarReport | None = None,
@@ -56,6 +58,17 @@ class CompiledGrammar:
     def matcher(self) -> Matcher:
         """A new matcher at the beginning of a text."""
         return self._level.matcher(self._automaton)
+
+    @property
+    def canonical(self) -> bool:
+        """Whether the matchers take canonical tokens only."""
+        return isinstance(self._level, CanonicalLevel)
+
+    def with_canonical(self, tokenizer: Canonical) -> CompiledGrammar:
+        """The same grammar for canonical tokens only."""
+        assert isinstance(self._level, TokenLevel)
+        level = CanonicalLevel.over(self._level, tokenizer)
+        return CompiledGrammar(self._automaton, level, self.kind, self._report, self.rules)
 
     def accepts(self, text: str | bytes) -> bool:
         """Whether the grammar allows the whole text (bytes are UTF-8): the byte automaton's verdict."""
@@ -98,6 +111,7 @@ class GrammarCompiler:
         self._cache: OrderedDict[tuple[object, ...], CompiledGrammar] = OrderedDict()
         self._lock = threading.Lock()
         self._arena = Arena(vocabulary, mask_bytes)
+        self._tokenizer: Canonical | None = None
         self.hits = 0
         self.misses = 0
 
@@ -112,6 +126,7 @@ class GrammarCompiler:
         dialect: str | None = None,
         registry: Registry | None = None,
         max_digits: int = 40,
+        canonical: bool = False,
     ) -> CompiledGrammar:
         """The grammar of the JSON texts whose value is valid.
 
@@ -123,6 +138,7 @@ class GrammarCompiler:
         dialect     the URI of a draft, where the schema has no `$schema`
         registry    schemas that `$ref` may lead to
         max_digits  the longest number, in characters
+        canonical   matchers take only tokens that the tokenizer itself would give (see `tokens.canonical`)
 
         Raises SchemaError, UnsupportedError, UnsatisfiableError, PatternError or BudgetError, each with its place.
         """
@@ -142,13 +158,15 @@ class GrammarCompiler:
 
             return CompiledGrammar(automaton, arena.level, "json_schema", report)
 
-        return self._get(key, build)
+        return self._get(key, build, canonical)
 
-    def json_object(self, *, whitespace: WhitespaceMode | Whitespace = "bounded") -> CompiledGrammar:
+    def json_object(
+        self, *, whitespace: WhitespaceMode | Whitespace = "bounded", canonical: bool = False
+    ) -> CompiledGrammar:
         """The grammar of all JSON objects."""
-        return self.json_schema(_ANY_OBJECT, whitespace=whitespace)
+        return self.json_schema(_ANY_OBJECT, whitespace=whitespace, canonical=canonical)
 
-    def regex(self, pattern: str) -> CompiledGrammar:
+    def regex(self, pattern: str, *, canonical: bool = False) -> CompiledGrammar:
         """The grammar of the texts that an ECMA-262 pattern matches as a whole.
 
         Raises PatternError, UnsatisfiableError, BudgetError.
@@ -158,9 +176,10 @@ class GrammarCompiler:
             lambda arena: CompiledGrammar(
                 arena.text(whole_pattern(pattern), f"the pattern {pattern!r}"), arena.level, "regex"
             ),
+            canonical,
         )
 
-    def choice(self, choices: Iterable[str]) -> CompiledGrammar:
+    def choice(self, choices: Iterable[str], *, canonical: bool = False) -> CompiledGrammar:
         """The grammar of a list of texts. Raises SchemaError if the list is empty or holds anything but strings."""
         chosen = tuple(choices)
         if not chosen or not all(isinstance(text, str) for text in chosen):
@@ -168,9 +187,12 @@ class GrammarCompiler:
         return self._get(
             ("choice", chosen),
             lambda arena: CompiledGrammar(arena.text(words(chosen), "the list of choices"), arena.level, "choice"),
+            canonical,
         )
 
-    def grammar(self, text: str, syntax: Syntax = "grammarbnf", *, start: str | None = None) -> CompiledGrammar:
+    def grammar(
+        self, text: str, syntax: Syntax = "grammarbnf", *, start: str | None = None, canonical: bool = False
+    ) -> CompiledGrammar:
         """The grammar that a text describes.
 
         syntax  "grammarbnf" (the product's own), "gbnf" (llama.cpp), "ebnf" (xgrammar) or "lark" (Lark with
@@ -180,7 +202,9 @@ class GrammarCompiler:
         Raises GrammarTextError with line and column, UnsupportedError, BudgetError, and what embedded schemas raise.
         """
         return self._get(
-            ("grammar", text, syntax, start), lambda arena: self._rules(arena, read(text, syntax, start=start))
+            ("grammar", text, syntax, start),
+            lambda arena: self._rules(arena, read(text, syntax, start=start)),
+            canonical,
         )
 
     def structural_tag(
@@ -191,6 +215,7 @@ class GrammarCompiler:
         whitespace: WhitespaceMode = "bounded",
         spelling: Spelling = "natural",
         formats: bool = True,
+        canonical: bool = False,
     ) -> CompiledGrammar:
         """Free text with constrained segments, in the JSON form of `response_format` (see `bnf.structural`).
 
@@ -208,11 +233,12 @@ class GrammarCompiler:
         return self._get(
             ("structural_tag", content, *options.values()),
             lambda arena: self._rules(arena, read_structural_tag(spec, options), "structural_tag"),
+            canonical,
         )
 
-    def compile(self, grammar: Grammar) -> CompiledGrammar:
+    def compile(self, grammar: Grammar, *, canonical: bool = False) -> CompiledGrammar:
         """The grammar of rules in the one form that all readers produce; it is not kept. Raises as `grammar`."""
-        return self._get(None, lambda arena: self._rules(arena, grammar))
+        return self._get(None, lambda arena: self._rules(arena, grammar), canonical)
 
     def _rules(self, arena: Arena, grammar: Grammar, kind: str = "grammar") -> CompiledGrammar:
         automaton, report = arena.grammar(grammar)
@@ -264,7 +290,17 @@ class GrammarCompiler:
             count += 1
         return count
 
-    def _get(self, key: tuple[object, ...] | None, build: Callable[[Arena], CompiledGrammar]) -> CompiledGrammar:
+    def _get(
+        self, key: tuple[object, ...] | None, build: Callable[[Arena], CompiledGrammar], canonical: bool
+    ) -> CompiledGrammar:
+        if not canonical:
+            return self._kept(key, build)
+        with self._lock:
+            if self._tokenizer is None:  # before the grammar: without its tokenizer there is nothing to compile it for
+                self._tokenizer = Canonical(self.vocabulary)
+        return self._kept(key, build).with_canonical(self._tokenizer)
+
+    def _kept(self, key: tuple[object, ...] | None, build: Callable[[Arena], CompiledGrammar]) -> CompiledGrammar:
         with self._lock:
             found = self._cache.get(key) if key is not None else None
             if found is not None and key is not None:

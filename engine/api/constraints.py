@@ -17,7 +17,7 @@ from ..errors import RequestError
 from .wire import WireConstraint
 
 Syntax = Literal["grammarbnf", "gbnf", "ebnf", "lark"]
-GRAMMAR_OPTIONS = ("order", "whitespace", "spelling")
+GRAMMAR_OPTIONS = ("order", "whitespace", "spelling", "canonical")
 
 Source = tuple[str, Any, Mapping[str, Any]]
 """Kind, source and options of a grammar, for `EngineService.compile`."""
@@ -26,7 +26,7 @@ Source = tuple[str, Any, Mapping[str, Any]]
 class JsonSchemaFormat(WireConstraint):
     """`response_format.json_schema`. `strict` is accepted and changes nothing: a schema is always enforced exactly.
 
-    `order`, `whitespace` and `spelling` are this engine's extras: how the answer may be written
+    `order`, `whitespace`, `spelling` and `canonical` are this engine's extras: how the answer may be written
     (see `slipcast.grammar.GrammarCompiler.json_schema`).
     """
 
@@ -37,6 +37,7 @@ class JsonSchemaFormat(WireConstraint):
     order: Literal["schema", "any"] | None = None
     whitespace: Literal["bounded", "compact", "spaced", "pretty"] | None = None
     spelling: Literal["natural", "any"] | None = None
+    canonical: bool | None = None
 
 
 class TextFormat(WireConstraint):
@@ -50,6 +51,7 @@ class JsonObjectFormat(WireConstraint):
 
     type: Literal["json_object"]
     schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
+    canonical: bool | None = None
 
 
 class JsonSchemaResponseFormat(WireConstraint):
@@ -64,6 +66,7 @@ class RegexFormat(WireConstraint):
 
     type: Literal["regex"]
     pattern: str
+    canonical: bool | None = None
 
 
 class ChoiceFormat(WireConstraint):
@@ -71,6 +74,7 @@ class ChoiceFormat(WireConstraint):
 
     type: Literal["choice"]
     choices: list[str] = Field(min_length=1)
+    canonical: bool | None = None
 
 
 class GrammarFormat(WireConstraint):
@@ -82,6 +86,7 @@ class GrammarFormat(WireConstraint):
     grammar: str
     syntax: Syntax | None = None
     start: str | None = None
+    canonical: bool | None = None
 
 
 class StructuralTagFormat(WireConstraint):
@@ -89,6 +94,7 @@ class StructuralTagFormat(WireConstraint):
 
     model_config = ConfigDict(extra="allow")
     type: Literal["structural_tag"]
+    canonical: bool | None = None
 
 
 ResponseFormat = Annotated[
@@ -145,17 +151,26 @@ def grammar_source(wanted: ResponseFormat | None) -> Source | None:
         options = {name: value for name in GRAMMAR_OPTIONS if (value := getattr(chosen, name)) is not None}
         return "json_schema", chosen.schema_, options
     if isinstance(wanted, JsonObjectFormat):
-        return ("json_object", None, {}) if wanted.schema_ is None else ("json_schema", wanted.schema_, {})
+        kind = "json_object" if wanted.schema_ is None else "json_schema"
+        return kind, wanted.schema_, _canonical(wanted)
     if isinstance(wanted, RegexFormat):
-        return "regex", wanted.pattern, {}
+        return "regex", wanted.pattern, _canonical(wanted)
     if isinstance(wanted, ChoiceFormat):
-        return "choice", tuple(wanted.choices), {}
+        return "choice", tuple(wanted.choices), _canonical(wanted)
     if isinstance(wanted, GrammarFormat):
         start = {} if wanted.start is None else {"start": wanted.start}
-        return "grammar", wanted.grammar, {"syntax": wanted.syntax or _syntax(wanted.grammar), **start}
+        options = {"syntax": wanted.syntax or _syntax(wanted.grammar), **start, **_canonical(wanted)}
+        return "grammar", wanted.grammar, options
     if isinstance(wanted, StructuralTagFormat):
-        return "structural_tag", wanted.model_dump(), {}
+        return "structural_tag", wanted.model_dump(exclude={"canonical"}), _canonical(wanted)
     return None
+
+
+def _canonical(
+    wanted: JsonObjectFormat | RegexFormat | ChoiceFormat | GrammarFormat | StructuralTagFormat,
+) -> dict[str, Any]:
+    """The option to take only tokens that the tokenizer itself would give, if it is given."""
+    return {} if wanted.canonical is None else {"canonical": wanted.canonical}
 
 
 def _syntax(grammar: str) -> Syntax:

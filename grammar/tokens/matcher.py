@@ -123,6 +123,9 @@ class Matcher:
 
     __slots__ = ("_automaton", "_history", "_state", "level")
 
+    canonical = False
+    """Whether only tokens are taken that the tokenizer itself would give."""
+
     def __init__(self, level: TokenLevel, automaton: Automaton, state: State, history: list[State]) -> None:
         self.level = level
         self._automaton = automaton
@@ -250,9 +253,12 @@ class Matcher:
             return Way(b"", (at,), level.vocabulary)
         try:
             with level._lock:
-                joined = way.joined(at, level.tables, level._states.stepper) or way.rejoined(
-                    at, self._automaton.completion(at, way), level._states.stepper
-                )
+                joined = way.joined(at, level.tables, level._states.stepper)
+                if joined is not None:
+                    self._state.joined = way.data
+                else:
+                    data = self._automaton.completion(at, way)
+                    joined = way.rejoined(at, data, level._states.stepper)
             if joined is not None and joined.fits(count):
                 return joined
             fresh = self.way_out()

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from ..errors import VocabularyError
 
-_BYTE_TOKEN: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
-_SPACE: Final = "\u2581"
+BYTE_TOKEN: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+SPACE: Final = "\u2581"
 _EOS_NAMES: Final = (
     "<|eot_id|>",
     "<|im_end|>",
@@ -46,12 +46,12 @@ def read_tokens(description: Mapping[str, Any]) -> list[bytes | None]:
         raise VocabularyError(f"tokenizer.json lacks its parts: {error!r}") from error
     size = 1 + max([number for _, number in pieces] + list(added), default=-1)
     tokens: list[bytes | None] = [None] * size
-    if _uses(description, "ByteLevel"):
+    if uses(description, "ByteLevel"):
         table = _byte_level_table()
         for piece, number in pieces:
             tokens[number] = _byte_level(piece, table)
-    elif _uses(description, "ByteFallback") or _uses(description, "Metaspace") or model.get("byte_fallback"):
-        fallback = bool(model.get("byte_fallback")) or _uses(description, "ByteFallback")
+    elif uses(description, "ByteFallback") or uses(description, "Metaspace") or model.get("byte_fallback"):
+        fallback = bool(model.get("byte_fallback")) or uses(description, "ByteFallback")
         for piece, number in pieces:
             tokens[number] = _metaspace(piece, fallback)
         unknown = model.get("unk_id")
@@ -106,7 +106,7 @@ def _pieces(model: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
     return ((str(entry[0]), number) for number, entry in enumerate(vocabulary))  # Unigram: [piece, score]
 
 
-def _uses(description: Mapping[str, Any], kind: str) -> bool:
+def uses(description: Mapping[str, Any], kind: str) -> bool:
     """Whether a pre-tokenizer or decoder of this type takes part, alone or in a sequence."""
 
     def found(part: Any) -> bool:
@@ -135,7 +135,7 @@ def _byte_level(piece: str, table: Mapping[int, int]) -> bytes | None:
 
 
 def _metaspace(piece: str, fallback: bool) -> bytes:
-    match = _BYTE_TOKEN.fullmatch(piece) if fallback else None
+    match = BYTE_TOKEN.fullmatch(piece) if fallback else None
     if match:
         return bytes([int(match[1], 16)])
-    return piece.replace(_SPACE, " ").encode("utf-8", "surrogatepass")
+    return piece.replace(SPACE, " ").encode("utf-8", "surrogatepass")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -37,6 +37,7 @@ class Vocabulary:
     tokens   bytes of each id, None for ids that are never text: special, unused, ends of text, padding
     eos_ids  ids that may end a text once the grammar accepts
     special_ids  ids of added tokens by name, as `<|im_end|>`: what grammars call them
+    tokenizer  what the tokens are of, for the option `canonical`; None: not known
     size     number of ids including padding, the width of the model's logits; a mask has `words` 32-bit words
     tries    the byte trie over `tokens`, its root at MAIN; others are added by the token level
     stripped root of the trie over the tokens with at most one leading white-space character, without it
@@ -48,14 +49,17 @@ class Vocabulary:
         eos_ids: Sequence[int],
         size: int | None = None,
         special_ids: Mapping[str, int] | None = None,
+        tokenizer: Tokenizer | str | Path | None = None,
     ) -> None:
         """`tokens[i]` is what the id i spells, None if it is not text. `size` pads to the width of the logits.
 
-        Several ids may spell the same bytes. Empty tokens and those above 1,023 bytes are never allowed.
+        Several ids may spell the same bytes. Empty tokens and those above 1,023 bytes are never allowed. `tokenizer`:
+        the one whose ids these are, or the path of its `tokenizer.json`, for the option `canonical` of grammars.
         Raises VocabularyError if no token is text, an end is out of range, or `size` is below `len(tokens)`.
         """
         checked = _check(tokens, eos_ids, size)
         self.special_ids = dict(special_ids or {})
+        self.tokenizer = tokenizer
         self._setup(checked, tuple(eos_ids), _content_key(checked, eos_ids), _build(checked), _build_stripped(checked))
 
     @classmethod
@@ -69,7 +73,7 @@ class Vocabulary:
         Added tokens, special or not, are never text. Raises VocabularyError for a file that cannot be read, a
         tokenizer that does not spell bytes, or an unknown end of text.
         """
-        text, folder = _tokenizer_text(source)
+        text, folder = tokenizer_text(source)
         description: dict[str, Any] | None = None
         if eos_ids is None:
             description = _parse(text)
@@ -81,11 +85,12 @@ class Vocabulary:
         if restored is not None:
             vocabulary = cls.__new__(cls)
             vocabulary.special_ids = restored[3]
+            vocabulary.tokenizer = source
             vocabulary._setup(restored[0], tuple(eos_ids), key, restored[1], restored[2])
             return vocabulary
         if description is None:
             description = _parse(text)
-        vocabulary = cls(read_tokens(description), eos_ids, size, read_added(description))
+        vocabulary = cls(read_tokens(description), eos_ids, size, read_added(description), source)
         save_arrays(path, _store(vocabulary))
         return vocabulary
 
@@ -138,25 +143,16 @@ class Vocabulary:
         if at >= 0:
             before, after = self.tokenize(data[:at]), self.tokenize(data[at + LENGTH :])
             return None if before is None or after is None else [*before, token_of(data[at:]), *after]
-        tries = self.tries
-        nodes, first, roots = tries.nodes, tries.first, tries.roots[MAIN]
         best: list[tuple[int, int, int] | None] = [None] * (len(data) + 1)  # tokens so far, from where, last token
         best[0] = (0, 0, -1)
         for start in range(len(data)):
             here = best[start]
             if here is None:
                 continue
-            node = int(roots[data[start]])
-            position = start + 1
-            while node:
-                if first[node] < first[node + 1]:
-                    known = best[position]
-                    if known is None or known[0] > here[0] + 1:
-                        best[position] = (here[0] + 1, start, int(tries.order[first[node]]))
-                if position == len(data):
-                    break
-                node = _child(nodes, node, data[position])
-                position += 1
+            for tokens, position in self._beginning(data, start):
+                known = best[position]
+                if known is None or known[0] > here[0] + 1:
+                    best[position] = (here[0] + 1, start, tokens[0])
         ids: list[int] = []
         position = len(data)
         while position:
@@ -166,6 +162,23 @@ class Vocabulary:
             ids.append(step[2])
             position = step[1]
         return ids[::-1]
+
+    def beginning(self, data: bytes, start: int) -> list[tuple[int, int]]:
+        """The tokens that `data` goes on with from `start`, each with where it ends there."""
+        return [(token, end) for tokens, end in self._beginning(data, start) for token in tokens]
+
+    def _beginning(self, data: bytes, start: int) -> Iterator[tuple[list[int], int]]:
+        tries = self.tries
+        nodes, first = tries.nodes, tries.first
+        node = int(tries.roots[MAIN][data[start]])
+        position = start + 1
+        while node:
+            if first[node] < first[node + 1]:
+                yield tries.order[first[node] : first[node + 1]].tolist(), position
+            if position == len(data):
+                break
+            node = _child(nodes, node, data[position])
+            position += 1
 
 
 def _child(nodes: npt.NDArray[np.int64], node: int, byte: int) -> int:
@@ -266,7 +279,8 @@ def _restore(stored: dict[str, npt.NDArray[Any]]) -> tuple[tuple[bytes | None, .
     return tokens, tries[0], tries[1], special
 
 
-def _tokenizer_text(source: Tokenizer | str | Path) -> tuple[bytes, Path | None]:
+def tokenizer_text(source: Tokenizer | str | Path) -> tuple[bytes, Path | None]:
+    """A `tokenizer.json` as it is written, and the folder that it lies in. Raises VocabularyError."""
     if not isinstance(source, str | Path):
         return source.to_str().encode("utf-8"), None
     path = Path(source)
