@@ -79,7 +79,9 @@ class Masks:
 
     def free(self, count: int) -> NDArray[np.uint32]:
         """uint32 [count, W]: rows that allow every token, to be changed."""
-        return np.tile(self._free, (count, 1))
+        rows = np.empty((count, len(self._free)), np.uint32)
+        rows[:] = self._free
+        return rows
 
     def only_ends(self, row: NDArray[np.uint32]) -> bool:
         """Whether only an end token may follow, so that there is nothing left to ask the model."""

@@ -34,9 +34,10 @@ class State:
     extra      of the position's dependent tokens those that this text allows; None: not asked yet
     forced     the bytes that every continuation begins with; None: not asked yet
     way        a shortest way out; None: not asked yet
+    joined     the text of another state's way out that was joined from here last
     """
 
-    __slots__ = ("accepting", "configuration", "extra", "forced", "number", "position", "way")
+    __slots__ = ("accepting", "configuration", "extra", "forced", "joined", "number", "position", "way")
 
     def __init__(self, number: int, configuration: Configuration, position: Position) -> None:
         self.number = number
@@ -46,6 +47,7 @@ class State:
         self.extra: npt.NDArray[np.int64] | None = None
         self.forced: bytes | None = None
         self.way: Way | None = None
+        self.joined: bytes | None = None
 
 
 class States:
@@ -122,12 +124,12 @@ class States:
 
     def is_known(self, state: State, token: int, way: Way, *, forced: bool) -> bool:
         """Whether the state after a token is known with its mask and, if asked for, that nothing is `forced` in it; and
-        the text may end there, or it is a place of `way`.
+        the text may end there, or it is a place of `way`, or the same way was joined from there before.
         """
         after = self.moves.get(state.number << 32 | token)
         if after is None or after.accepting is None or (forced and after.forced != b""):
             return False
-        if not after.accepting and after.configuration not in way:
+        if not after.accepting and after.joined != way.data and after.configuration not in way:
             return False
         return self._masks.has(after.position, after.configuration.stack) and (
             not after.position.dependent or after.extra is not None

@@ -43,9 +43,11 @@ class Way:
 
     def after(self, start: int) -> Way:
         """The way without its first `start` bytes."""
-        if not start:
-            return self
-        way = Way(self.data[start:], self.places[start:], self._vocabulary)
+        return self._from(self.places[start], start) if start else self
+
+    def _from(self, at: Configuration, start: int) -> Way:
+        """The way by the bytes from `start` on, from `at`, after the first of which the places are this way's."""
+        way = Way(self.data[start:], (at, *self.places[start + 1 :]), self._vocabulary)
         if self._index is not None:
             way._index = self._index[0], self._index[1] + start
         return way
@@ -63,7 +65,9 @@ class Way:
             self._index = {place: i for i, place in enumerate(self.places)}, 0
         known, start = self._index
         found = known.get(at, -1) - start
-        return found if found >= 0 else None
+        if found > 0:
+            return found
+        return 0 if at == self.places[0] else None  # the index may be of a way that was joined from elsewhere
 
     def __contains__(self, at: object) -> bool:
         return isinstance(at, Configuration) and self.find(at) is not None
@@ -93,9 +97,11 @@ class Way:
             following = stepper.run(places[-1], _BYTES[self.data[i]])
             if following is None:
                 return None
-            places.append(following)
             if following == self.places[i + 1]:
-                return Way(self.data[start:], (*places, *self.places[i + 2 :]), self._vocabulary)
+                if i == start:
+                    return self._from(at, start)
+                return Way(self.data[start:], (*places, *self.places[i + 1 :]), self._vocabulary)
+            places.append(following)
         return Way(self.data[start:], tuple(places), self._vocabulary) if ends(tables, places[-1]) else None
 
     def rejoined(self, at: Configuration, data: bytes, stepper: Stepper) -> Way | None:
