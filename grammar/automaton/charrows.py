@@ -183,11 +183,12 @@ class CharRows:
     def _annotate(self, rows: Int32s, block: Block, targets: tuple[int, ...], marks: Marks) -> Int32s | None:
         """Sets need and reach of rows inside characters; returns the needs if they are not all the same."""
         tables = self.tables
+        wants = [tables.need.item(target) for target in targets]
         if marks.union is not None:
             for row, used in zip(rows.tolist(), block.node_classes, strict=True):
                 tables.reach[row] = marks.union([targets[c] for c in used])
+                tables.need[row] = min([wants[c] for c in used])
             return None
-        wants = [tables.need.item(target) for target in targets]
         if not any(wants):
             return None
         if min(wants) == max(wants):

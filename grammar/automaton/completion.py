@@ -15,7 +15,16 @@ from itertools import count
 from ..algebra import FAR, bits
 from ..errors import BudgetError
 from .arrays import ArrayHandler
-from .codes import ARRAY_CLOSE, ARRAY_OPEN, CHECK_LOW, LABEL_MASK, OBJECT_CLOSE, OBJECT_OPEN, ROW_MASK
+from .codes import (
+    ARRAY_CLOSE,
+    ARRAY_OPEN,
+    CHECK_LOW,
+    FIRST_LABEL,
+    LABEL_MASK,
+    OBJECT_CLOSE,
+    OBJECT_OPEN,
+    ROW_MASK,
+)
 from .frames import FrameHandler
 from .objects import ObjectHandler
 from .stepper import Configuration, ends, follow, step
@@ -26,6 +35,7 @@ MAX_ROWS = 50_000
 MAX_STEPS = 80_000
 MAX_TEXT = 32_768
 PAUSED_AFTER = 256
+_AVOIDED = b" \n\r\t\\"  # where another byte leads to the same key
 
 
 class Completer:
@@ -45,6 +55,10 @@ class Completer:
         out = bytearray()
         steps = count(1)
         while not ends(tables, at) and at not in known:
+            if (key := self._required_key(at)) is not None:
+                out += key[0]
+                at = key[1]
+                continue
             best: tuple[int, bytes, Configuration] | None = None
             with self._turn(at.frame):
                 bound, steady = _bound(tables, at)
@@ -83,6 +97,45 @@ class Completer:
                 remedy="lower minLength, minItems, minContains or minProperties, or shorten constants and patterns",
             )
 
+    def _required_key(self, at: Configuration) -> tuple[bytes, Configuration] | None:
+        """Where an object must still have a property and the key that is being read can be its: to the end of that key.
+
+        In what order such keys come is no matter, so nothing is searched: the rows say which bytes lead to it.
+        """
+        tables = self._tables
+        handler = tables.handler(at.frame)
+        if not isinstance(handler, ObjectHandler):
+            return None
+        with self._turn(at.frame):
+            handler.renew()
+            labels = handler.required()
+        sets = handler.lexeme.text.reach
+        reach = int(tables.reach[at.row])
+        if reach != -1:
+            labels &= sets.mask(reach)
+        if not labels:
+            return None
+        wanted = (labels & -labels).bit_length() - 1
+        out = bytearray()
+        here: Configuration | None = at
+        while here is not None and len(out) < MAX_TEXT:
+            following: tuple[bool, int] | None = None
+            for value, byte in self._edges(here.row):
+                if value < 0 and (-value & LABEL_MASK) - 1 == FIRST_LABEL + wanted:
+                    out.append(byte)
+                    texts = tuple(text + bytes((byte,)) for text in here.texts)
+                    after = follow(tables, here.frame, FIRST_LABEL + wanted, texts, here.stack)
+                    return None if after is None else (bytes(out), after)
+                reach = int(tables.reach[value & ROW_MASK]) if value > 0 else -1
+                if reach != -1 and sets.mask(reach) >> wanted & 1:
+                    choice = byte in _AVOIDED, byte
+                    following = choice if following is None else min(following, choice)
+            if following is None:
+                return None
+            out.append(following[1])
+            here = step(tables, here, following[1])
+        return None
+
     def _endings(self, at: Configuration, steps: Iterator[int]) -> Iterator[tuple[int, bytes, int, Configuration]]:
         """(length, path, label, configuration before the label) for the labels that the lexeme can end with, nearest
         first: no later path is shorter than `length`.
@@ -94,7 +147,7 @@ class Completer:
         low = int(tables.low[at.frame])
         seen = {(at.row, min(at.length, low))}
         # The fewest bytes of a path in sum, then what is left of them: of equal paths the one that has come farthest.
-        left = self._left(at.row)
+        left = self._left(at, low)
         queue = [(left, left, 0, b"", at)]
         labels: set[int] = set()
         longest = number = 0
@@ -128,32 +181,40 @@ class Completer:
                     following = step(tables, here, byte)
                     if following is None or (following.row, min(following.length, low)) in seen:
                         continue
+                    spelled = bytes((byte,))
+                    if here.length < following.length < low and following.row == here.row and not tables.need[here.row]:
+                        # A string that is too short and may go on like this: on to where it is long enough.
+                        more = low - following.length
+                        spelled += spelled * more
+                        texts = tuple(text + spelled[1:] for text in following.texts)
+                        following = following._replace(length=low, texts=texts)
+                        if (following.row, low) in seen:
+                            continue
                     seen.add((following.row, min(following.length, low)))
                     if len(seen) > MAX_ROWS:
                         return
                     number += 1
-                    left = self._left(following.row)
-                    heappush(queue, (len(path) + 1 + left, left, number, path + bytes((byte,)), following))
+                    left = self._left(following, low)
+                    heappush(queue, (len(path) + len(spelled) + left, left, number, path + spelled, following))
 
     def _turn(self, frame: int) -> AbstractContextManager[None]:
         """While the algebra of the frame's grammar is asked."""
         handler = self._tables.handler(frame)
         return handler.builder.turn if isinstance(handler, FrameHandler) else nullcontext()
 
-    def _left(self, row: int) -> int:
-        """At least so many bytes from `row` to the end of its lexeme."""
-        need = int(self._tables.need[row])
-        return need + 1 if need else 0  # only strings count code points, and they end with a quote
+    def _left(self, at: Configuration, low: int) -> int:
+        """At least so many bytes to the end of the lexeme; `low`: the code points that it must have."""
+        need = max(int(self._tables.need[at.row]), low - at.length)
+        return need + 1 if need > 0 else 0  # only strings count code points, and they end with a quote
 
     def _edges(self, row: int) -> list[tuple[int, int]]:
         """The distinct values of a row with the first byte of each, in the order of bytes."""
         found = self._distinct.get(row)
         if found is None:
-            first: dict[int, int] = {}
-            for byte, value in enumerate(self._tables.values(row).tolist()):
-                first.setdefault(value, byte)
+            values = self._tables.values(row).tolist()
+            first = dict(zip(reversed(values), range(len(values) - 1, -1, -1), strict=True))
             edges = [(value, byte) for value, byte in first.items() if value < 0 or value & ROW_MASK]
-            found = self._distinct[row] = edges
+            found = self._distinct[row] = sorted(edges, key=lambda edge: edge[1])
         return found
 
 

@@ -138,10 +138,10 @@ class Outcome:
 class Shape:
     """The clauses that one object may satisfy, over one alphabet and one key lexeme.
 
-    `records`: 1 if keys that no clause names may come, which must be remembered.
+    `records`: 1 if keys that no clause names may come, which must be remembered; `others`: such that match no pattern.
     """
 
-    __slots__ = ("_outcomes", "alphabet", "number", "records", "stages", "start", "views")
+    __slots__ = ("_outcomes", "alphabet", "number", "others", "records", "stages", "start", "views")
 
     def __init__(
         self, number: int, symbols: Alphabet, views: tuple[ObjectView, ...], start: tuple[tuple[int, int], ...]
@@ -150,7 +150,11 @@ class Shape:
         self.alphabet = symbols
         self.views = views
         self.start = start  # (view, tags)
-        self.records = int(any(views[i].possible & symbols.class_mask for i, _ in start))
+        possible = 0
+        for i, _ in start:
+            possible |= views[i].possible
+        self.records = int(possible & symbols.class_mask != 0)
+        self.others = 0 in symbols.signatures and bool(possible >> len(symbols.names) + symbols.signatures.index(0) & 1)
         self.stages: dict[tuple[Alternative, ...], Stage] = {}
         self._outcomes: dict[Groups, Outcome] = {}
 
@@ -335,7 +339,7 @@ class Builder:
                 found = self.lexemes.extended(self.keys(shape, used[:-1], depth), used[-1])
             else:
                 symbols = shape.alphabet
-                spec = KeySpec(symbols.names, symbols.dfas, bool(shape.records) and 0 in symbols.signatures, depth)
+                spec = KeySpec(symbols.names, symbols.dfas, shape.others, depth)
                 found = self.lexemes.keys(spec)
             self._keys[key] = found
         return found

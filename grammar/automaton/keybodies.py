@@ -10,7 +10,7 @@ from ..regular.charset import ALL, CharSet
 from ..regular.dfa import Dfa
 from .charrows import CharRows, Marks
 from .codes import FIRST_LABEL, MAX_LABELS_NARROW, OTHER_KEY, REACH, ROW_MASK
-from .keyclasses import KeyClasses
+from .keyclasses import KeyClasses, key_classes
 from .keyreach import KeyReach
 from .tables import Int32s, Tables
 from .whitespace import COLON, SPACE, Spacing
@@ -34,7 +34,7 @@ class KeyBodies:
         key = (patterns, other)
         classes = self._classes.get(key)
         if classes is None:
-            classes = self._classes[key] = KeyClasses(patterns, other)
+            classes = self._classes[key] = key_classes(patterns, other)
         return classes
 
     def free(self) -> int:
@@ -124,7 +124,8 @@ class KeyBody:
             else:
                 tables = self._bodies.tables
                 row = tables.lazy(self._build)
-                tables.reach[row] = self._reach.value(self._classes.live[state])
+                tables.reach[row] = self._reach.value(self._classes.live(state))
+                tables.need[row] = self._classes.ahead(state)  # no byte checks it: it leads who looks for an end
                 self._state_of[row] = state
             self._rows[state] = row
         return row
@@ -133,15 +134,15 @@ class KeyBody:
         state = self._state_of[row]
         classes, reach = self._classes, self._reach
         targets: dict[int, CharSet] = {}
-        for chars, target in classes.steps[state]:
+        for chars, target in classes.steps(state):
             number = self.row(target)
             targets[number] = targets[number] | chars if number in targets else chars
-        live = classes.live[state]
+        live = classes.live(state)
         # where only one class can still come it was checked on the way here: no flags, and a mask for all frames
         alone = live & (live - 1) == 0
         keep = alone or not reach.words  # else which classes a frame allows is not plain to see
         flag = 0 if alone else reach.flag
-        ending = classes.ending[state]
+        ending = classes.ending(state)
         closing = 0 if ending is None else int(self._colons[ending]) | flag
         marks = Marks(flag, flag, reach.union)
         self._bodies.chars.write(row, tuple(targets.values()), tuple(targets), closing, marks, keep=keep)

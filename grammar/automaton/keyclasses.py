@@ -1,11 +1,14 @@
-"""Undeclared keys told apart by the patterns they match, as one automaton that is walked in full.
+"""Undeclared keys told apart by the patterns they match.
 
-Filtering keys needs to know of each state which classes can still come, so nothing is lazy here; patterns of keys are
-small.
+Filtering keys needs to know of each state which classes can still come. Several patterns are walked in full for that,
+in lockstep; they are small. Of one pattern beside which no other key may come nothing has to be known in advance, so
+that it may be as large as it likes (a bound on the length of keys is a state for each length).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Final
 
 from ..errors import BudgetError
@@ -17,22 +20,75 @@ MAX_STATES: Final = 60_000
 MAX_JOINT_STATES: Final = 20_000
 
 
-class KeyClasses:
-    """States of the patterns in lockstep. A class is the bit set of the patterns that a key matches (its signature).
+class KeyClasses(ABC):
+    """States of the patterns. A class is the bit set of the patterns that a key matches (its signature).
 
-    signatures    the classes that have a key, in ascending order; 0, "no pattern", is there only if `other`
-    steps         per state, disjoint sets of characters with the state each leads to
-    ending        per state, the index in `signatures` of a key that ends here, or None
-    live          per state, the classes that can still come, bit i for `signatures[i]`
-    endless       the classes of which, wherever a key of them can still come, there are keys without end
+    signatures    the classes that have a key, in ascending order; 0, "no pattern", is there only if other keys may come
+    start         the first state; None if there is no key at all
     nothing       the state in which every pattern is dead, or None: any key from there is in class 0
     """
+
+    signatures: tuple[int, ...]
+    start: int | None
+    nothing: int | None
+
+    @abstractmethod
+    def steps(self, state: int) -> Sequence[tuple[CharSet, int]]:
+        """Disjoint sets of characters with the state each leads to."""
+
+    @abstractmethod
+    def ending(self, state: int) -> int | None:
+        """The index in `signatures` of a key that ends here, or None."""
+
+    @abstractmethod
+    def live(self, state: int) -> int:
+        """The classes that can still come, bit i for `signatures[i]`."""
+
+    @abstractmethod
+    def ahead(self, state: int) -> int:
+        """At least so many characters are still to come."""
+
+    def next(self, state: int, char: str) -> int | None:
+        """The state after a character."""
+        point = ord(char)
+        return next((target for chars, target in self.steps(state) if point in chars), None)
+
+
+def key_classes(patterns: tuple[Dfa, ...], other: bool) -> KeyClasses:
+    """The classes of keys under `patterns`; `other`: keys that match none may come, too."""
+    return _OnePattern(patterns[0]) if len(patterns) == 1 and not other else _Joint(patterns, other)
+
+
+class _OnePattern(KeyClasses):
+    """Keys that match the one pattern. States are those of its automaton."""
+
+    def __init__(self, pattern: Dfa) -> None:
+        self._pattern = pattern
+        self.start = pattern.start
+        self.signatures = () if self.start is None else (1,)
+        self.nothing = None
+
+    def steps(self, state: int) -> Sequence[tuple[CharSet, int]]:
+        return self._pattern.step(state)
+
+    def ending(self, state: int) -> int | None:
+        return 0 if self._pattern.accepting(state) else None
+
+    def live(self, state: int) -> int:
+        return 1
+
+    def ahead(self, state: int) -> int:
+        return self._pattern.near(state)
+
+
+class _Joint(KeyClasses):
+    """Any patterns in lockstep, walked in full."""
 
     def __init__(self, patterns: tuple[Dfa, ...], other: bool) -> None:
         self._parts = tuple(Part(dfa, 1 << i) for i, dfa in enumerate(patterns))
         self._other = other
         self._states: dict[ProductState, int] = {}
-        self.steps: list[list[tuple[CharSet, int]]] = []
+        self._steps: list[list[tuple[CharSet, int]]] = []
         dead: ProductState = (None,) * len(patterns)
         start: ProductState = tuple(dfa.start for dfa in patterns)
         self.start = None if start == dead and not other else 0
@@ -42,13 +98,24 @@ class KeyClasses:
             self._states[start] = 0
             for state in waiting:
                 matched.append(tags_of(self._parts, state))
-                self.steps.append(self._step(state, waiting))
+                self._steps.append(self._step(state, waiting))
         self.nothing = self._states.get(dead)
-        self.signatures: tuple[int, ...] = tuple(sorted({tags for tags in matched if tags or other}))
+        self.signatures = tuple(sorted({tags for tags in matched if tags or other}))
         index = {signature: i for i, signature in enumerate(self.signatures)}
-        self.ending = [index.get(tags) for tags in matched]
-        self.live = self._live()
-        self.endless = self._endless()
+        self._ending = [index.get(tags) for tags in matched]
+        self._lives = self._live()
+
+    def steps(self, state: int) -> Sequence[tuple[CharSet, int]]:
+        return self._steps[state]
+
+    def ending(self, state: int) -> int | None:
+        return self._ending[state]
+
+    def live(self, state: int) -> int:
+        return self._lives[state]
+
+    def ahead(self, state: int) -> int:
+        return 0
 
     def _step(self, state: ProductState, waiting: list[ProductState]) -> list[tuple[CharSet, int]]:
         steps = combined(self._parts, state)
@@ -72,11 +139,11 @@ class KeyClasses:
         return numbered
 
     def _live(self) -> list[int]:
-        before: list[list[int]] = [[] for _ in self.steps]
-        for state, steps in enumerate(self.steps):
+        before: list[list[int]] = [[] for _ in self._steps]
+        for state, steps in enumerate(self._steps):
             for _, target in steps:
                 before[target].append(state)
-        live = [0 if ending is None else 1 << ending for ending in self.ending]
+        live = [0 if ending is None else 1 << ending for ending in self._ending]
         waiting = [state for state, classes in enumerate(live) if classes]
         while waiting:
             state = waiting.pop()
@@ -85,18 +152,3 @@ class KeyClasses:
                     live[source] |= live[state]
                     waiting.append(source)
         return live
-
-    def _endless(self) -> int:
-        # Where each state goes on to another one of the class, the way never ends: so there is a loop.
-        endless = (1 << len(self.signatures)) - 1
-        for state, steps in enumerate(self.steps):
-            ahead = 0
-            for _, target in steps:
-                ahead |= self.live[target]
-            endless &= ~self.live[state] | ahead
-        return endless
-
-    def next(self, state: int, char: str) -> int | None:
-        """The state after a character."""
-        point = ord(char)
-        return next((target for chars, target in self.steps[state] if point in chars), None)

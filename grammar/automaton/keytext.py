@@ -200,15 +200,15 @@ class _Names:
             mask = 0
             if node in named:
                 mask |= 1 << named[node]
-            elif state is not None and (ending := classes.ending[state]) is not None:
+            elif state is not None and (ending := classes.ending(state)) is not None:
                 mask |= 1 << ending
             for child in children[node]:
                 mask |= masks[child]
             if state is not None:
                 taken = CharSet.chars(chr(self._shape.char[child]) for child in children[node])
-                for chars, target in classes.steps[state]:
+                for chars, target in classes.steps(state):
                     if chars - taken:
-                        mask |= classes.live[target]
+                        mask |= classes.live(target)
             masks[node] = mask
         return masks
 

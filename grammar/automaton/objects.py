@@ -36,6 +36,15 @@ class ObjectHandler(FrameHandler):
     def alternatives(self) -> tuple[Alternative, ...]:
         return self.stage.alternatives
 
+    def required(self) -> int:
+        """The keys that must still come on the shortest way to the end and may come next, as bits by label."""
+        if self.used is None:
+            return 0
+        costs, views = self.builder.costs, self.shape.views
+        _, i, progress = min((costs.object(views[i], progress), i, progress) for i, progress, _ in self.alternatives)
+        symbols = views[i].pending(progress) & views[i].allowed(progress)
+        return self.builder.labels_of(self.shape, self.lexeme, symbols)
+
     @classmethod
     def open(cls, builder: Builder, position: Position, depth: int) -> tuple[int, int] | None:
         """(row, frame) after `{`."""
