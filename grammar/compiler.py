@@ -14,6 +14,7 @@ from .automaton.frames import Order
 from .automaton.specs import Spelling, Whitespace
 from .automaton.text import TextAutomaton
 from .bnf.automaton import GrammarAutomaton
+from .bnf.captures import Captured, symbols
 from .bnf.checks import GrammarReport
 from .bnf.ir import Grammar
 from .bnf.read import Syntax, read
@@ -73,6 +74,20 @@ class CompiledGrammar:
     def accepts(self, text: str | bytes) -> bool:
         """Whether the grammar allows the whole text (bytes are UTF-8): the byte automaton's verdict."""
         return self._automaton.accepts(text)
+
+    def captures(self, output: str | bytes | Sequence[int]) -> tuple[Captured, ...]:
+        """What the named parts of a grammar matched in a text, or in tokens, in the order in which they begin.
+
+        Of several ways to read the text that one counts which takes the first of alternatives that match the same
+        stretch, and each part, from the left, as long as the rest allows.
+
+        Raises GrammarError if the text is not one of the grammar's, BudgetError if it is too hard to parse.
+        """
+        parser = getattr(self._automaton, "parser", None)
+        if parser is None:
+            return ()
+        found: tuple[Captured, ...] = parser.captures(symbols(output, self._level.vocabulary.tokens))
+        return found
 
     def sample(self, seed: int = 0) -> str:
         """A random text that the grammar allows; the same seed gives the same text."""

@@ -99,7 +99,7 @@ class Arena:
 
         vocabulary = self.level.vocabulary
         names = TokenNames(vocabulary.special_ids, frozenset(vocabulary.eos_ids))
-        return compile_grammar(self.tables, grammar, embedded, names)
+        return compile_grammar(self.tables, grammar, embedded, names, vocabulary.tokens)
 
     def text(self, language: Language, name: str) -> TextAutomaton:
         """The automaton of a regular language."""

@@ -18,6 +18,7 @@ from ..automaton.stepper import ByteAutomaton, Configuration
 from ..automaton.tables import Tables
 from ..errors import BudgetError
 from .analysis import Analysis
+from .captures import Parser
 from .cells import Cells
 from .contexts import ROOT, Closed, Contexts, Thread
 from .embed import Embedder
@@ -53,6 +54,8 @@ class GrammarAutomaton(ByteAutomaton):
         self._beginnings: dict[int, tuple[int, bool, int] | None] = {}
         self._live: dict[tuple[tuple[tuple[int, ...], ...], bool], int] = {}
         self._embedder = embedder
+        self.parser: Parser | None = None
+        """Tells what a text's captures are; None for grammars without."""
         self._ways = WayFinder(self)
         with tables.lock:
             embedder.bind(self)

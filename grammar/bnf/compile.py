@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..automaton.automaton import JsonAutomaton
@@ -18,6 +18,7 @@ from ..errors import BudgetError, GrammarError, GrammarTextError
 from . import terminals
 from .analysis import Analysis
 from .automaton import GrammarAutomaton
+from .captures import OrderedPool, Parser
 from .checks import GrammarReport, check_productive, check_references
 from .embed import Embedder
 from .ir import Grammar, JsonSchema
@@ -28,20 +29,29 @@ EmbeddedJson = Callable[[Any, Mapping[str, Any]], JsonAutomaton]
 
 
 def compile_grammar(
-    tables: Tables, grammar: Grammar, json: EmbeddedJson, vocabulary: TokenNames
+    tables: Tables,
+    grammar: Grammar,
+    json: EmbeddedJson,
+    vocabulary: TokenNames,
+    tokens: Sequence[bytes | None] = (),
 ) -> tuple[GrammarAutomaton, GrammarReport]:
-    """The automaton of a grammar, and what was found in it.
+    """The automaton of a grammar, and what was found in it. `tokens`: what each id spells, for captures.
 
     Raises GrammarTextError for wrong rules, with their place; what schemas raise; BudgetError for what is too large.
     """
     try:
         report = check_references(grammar)
-        plain = lowered(terminals.lower(grammar), vocabulary)
+        flat = terminals.lower(grammar)
+        plain = lowered(flat, vocabulary)
         schemas = [_schema(schema, json) for schema in plain.schemas]
         embedder = Embedder(tables, schemas)
         analysis = Analysis(plain, embedder.costs)
         check_productive(grammar, plain, analysis, report)
-        return GrammarAutomaton(tables, plain, analysis, embedder), report
+        automaton = GrammarAutomaton(tables, plain, analysis, embedder)
+        if report.captures:
+            ordered = lowered(flat, vocabulary, OrderedPool())
+            automaton.parser = Parser(ordered, schemas, tokens)
+        return automaton, report
     except RecursionError:
         raise BudgetError("the grammar nests too deep for the stack that is left here") from None
 

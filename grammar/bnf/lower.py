@@ -39,18 +39,19 @@ class TokenNames(NamedTuple):
     eos: frozenset[int]
 
 
-def lowered(grammar: Grammar, vocabulary: TokenNames) -> Lowered:
-    """The grammar as nodes.
+def lowered(grammar: Grammar, vocabulary: TokenNames, pool: Pool | None = None) -> Lowered:
+    """The grammar as nodes of a pool, or of a fresh one, in which direct recursion becomes loops.
 
     References must be defined (`checks.check_references`). Raises GrammarTextError for a token that the vocabulary does
     not have, BudgetError where the grammar nests too deep.
     """
-    result = Lowered()
+    result = Lowered() if pool is None else Lowered(pool)
     lowering = _Lowering(result, {name: i + 1 for i, name in enumerate(grammar.rules)}, vocabulary)
     result.names = ["", *grammar.rules]
     result.bodies = [result.pool.call(lowering.numbers[grammar.start])]
     for number, body in enumerate(grammar.rules.values(), 1):
-        result.bodies.append(without_direct_recursion(result.pool, number, lowering.node(body, 0)))
+        node = lowering.node(body, 0)
+        result.bodies.append(without_direct_recursion(result.pool, number, node) if pool is None else node)
     return result
 
 
@@ -81,8 +82,8 @@ class _Lowering:
                 return pool.rep(self.node(item, depth), low, high)
             case Reference(name):
                 return pool.call(self.numbers[name])
-            case Capture(_, item):
-                return self.node(item, depth)
+            case Capture(name, item):
+                return pool.capture(name, self.node(item, depth))
             case JsonSchema():
                 self._result.schemas.append(node)
                 return pool.json(len(self._result.schemas) - 1)

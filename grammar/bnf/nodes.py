@@ -12,6 +12,7 @@
     (FINAL, rule)               the end of a rule, which stands at the end of every continuation
     (JSON, number)              a JSON text of an embedded schema
     (TOKEN, ids, negated)       a token of the vocabulary by its id
+    (CAPTURE, name, node)       a captured part; only where captures are told (`captures`)
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ CALL: Final = 8
 FINAL: Final = 9
 JSON: Final = 10
 TOKEN: Final = 11
+CAPTURE: Final = 12
 _MANY_TEXTS: Final = 4
 
 
@@ -147,6 +149,10 @@ class Pool:
     def final(self, rule: int) -> int:
         """The end of a rule."""
         return self._add((FINAL, rule))
+
+    def capture(self, name: str, item: int) -> int:
+        """A captured part: the automaton does not tell it from others."""
+        return item
 
     def json(self, number: int) -> int:
         """An embedded schema by its number."""

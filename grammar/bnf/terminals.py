@@ -50,6 +50,9 @@ class _Lowering:
 
     def node(self, node: Node) -> Node:
         """`node` without surface operators."""
+        if isinstance(node, Shortest) and isinstance(node.item, Capture):
+            captured = node.item
+            return Capture(captured.name, self.node(Shortest(captured.item, node.place)))
         if isinstance(node, Both | Not | Shortest):
             return Regex(self._language(node, node.place, 0))
         return mapped(node, self.node)
@@ -67,8 +70,12 @@ class _Lowering:
                 return language
             case Repeat(Chars(chars), low, high):
                 return Language(star(chars), low, high)
-            case Capture(_, item):
-                return self._language(item, place, depth)
+            case Capture(name):
+                raise GrammarTextError(
+                    f"the capture {name!r} cannot be part of '&', '~' or a shortest match: capture the whole of it",
+                    line=place.line,
+                    column=place.column,
+                )
             case Both(items):
                 whole = ANY
                 for item in items:

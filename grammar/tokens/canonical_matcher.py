@@ -67,6 +67,7 @@ class CanonicalLevel:
 
     def __init__(self, level: TokenLevel, canonical: Canonical) -> None:
         self.level = level
+        self.vocabulary = level.vocabulary
         self.canonical = canonical
         self._states = level._states
         self._nodes: dict[tuple[int, int], Node] = {}
