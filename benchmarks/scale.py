@@ -6,6 +6,7 @@ update cost.
 Needs `slipcast[ray]`, and two cores that nothing else uses. Each engine has one thread. Writes `build/bench-scale.json`
 
     rate_2_over_1                   tokens a second of two replicas over one's
+    machine_2_over_1                the same of two engines in two processes without Ray: what the machine gives
     prefix_hit_ratio_over_random    share of prompts' tokens found in a cache, by warmth over by chance
     lost                            requests of 50 clients that failed although they had not begun, a replica killed
     cut                             streams that ended with an error event then
@@ -22,9 +23,12 @@ import os
 import random
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,7 +36,7 @@ from typing import Any
 from report import ROOT, write_report
 
 HOST = "127.0.0.1"
-CLIENTS, TOKENS = 16, 256
+CLIENTS, TOKENS = 16, 384
 TICK = os.sysconf("SC_CLK_TCK")
 # Conversations with a beginning in common: together twice what one replica's KV memory holds.
 TOPICS, QUESTIONS, KV_TOKENS = 16, 5, 4096
@@ -48,14 +52,14 @@ class Site:
     """Serve on this machine. `deploy` puts the application on it, in place of the one before."""
 
     def __init__(self) -> None:
-        import ray
         from ray import serve
         from slipcast.engine.cli_serve import listen
         from slipcast.engine.scale.application import QUIET
+        from slipcast.engine.scale.cluster import start_here
 
         with listen(HOST, 0) as listener:
             self.port = listener.getsockname()[1]
-        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        start_here(4, log_to_driver=False)
         serve.start(http_options={"host": HOST, "port": self.port}, logging_config=QUIET)
 
     def deploy(self, replicas: int, *, routing: str = "warm", **settings: Any) -> None:
@@ -197,6 +201,41 @@ def rate(site: Site, seconds: float, *, stream: bool = False) -> tuple[float, di
     return (after - before) / (ended - begun), cores
 
 
+def plain(seconds: float) -> float:
+    """Tokens a second of one engine with a full batch, in this process and without Ray."""
+    from slipcast.engine import Engine
+
+    with Engine(threads=1) as engine, ThreadPoolExecutor(8) as pool:
+        going = True
+
+        def work(first: int) -> None:
+            for number in itertools.count(first * 1000):
+                if not going:
+                    return
+                engine.chat.completions.create(**body(number, TOKENS))
+
+        working = [pool.submit(work, first) for first in range(8)]
+        time.sleep(4)
+        begun, before = time.perf_counter(), engine.service.stats().decoded_tokens
+        time.sleep(seconds)
+        measured = (engine.service.stats().decoded_tokens - before) / (time.perf_counter() - begun)
+        going = False
+        for worker in working:
+            worker.result()
+    return measured
+
+
+def machine(seconds: float) -> dict[str, float]:
+    """One engine, then two at once."""
+    rates: dict[int, float] = {}
+    for count in (1, 2):
+        command = [sys.executable, __file__, "--plain", str(seconds)]
+        started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
+        rates[count] = sum(float(process.communicate()[0].split()[-1]) for process in started)
+        print(f"{count} engine{'s' * (count > 1)} without Ray: {rates[count]:.1f} tokens/s")
+    return {"machine_2_over_1": rates[2] / rates[1]}
+
+
 def shown(cores: dict[str, float]) -> str:
     return ", ".join(f"{role} {value:.2f}" for role, value in cores.items())
 
@@ -262,16 +301,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=15, help="of each rate (default: %(default)s)")
     parser.add_argument("--requests", type=int, default=150, help="of each part with a fault (default: %(default)s)")
+    parser.add_argument("--plain", type=float, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.plain is not None:
+        print(plain(options.plain))
+        return
     try:
         import ray
     except ImportError:
         print("bench-scale is skipped: it needs `pip install 'slipcast[ray]'`")
         return
-    os.environ.pop("RAY_ADDRESS", None)
     begun = time.perf_counter()
+    figures = machine(options.seconds)
     site = Site()
-    figures = {**scaling(site, options.seconds), **warmth(site), **faults(site, options.requests)}
+    figures |= scaling(site, options.seconds) | warmth(site) | faults(site, options.requests)
     ray.shutdown()
     for name, value in figures.items():
         print(f"  {name:32}{value:8.3f}")

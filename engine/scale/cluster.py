@@ -9,7 +9,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 import ray
 from ray import serve
@@ -33,6 +33,17 @@ ADDRESS_VARIABLE: Final = "RAY_ADDRESS"
 # What is compared with a Serve that runs already: all that the settings decide.
 HTTP_FIELDS: Final = {"host": "host", "port": "port", "ssl_certfile": "tls_certificate", "ssl_keyfile": "tls_key"}
 POLL_SECONDS: Final = 2.0
+# Serve's controller writes pages of tracebacks where a replica fails; they stay in its log. And it takes a proxy for
+# dead that a busy machine has not started after five seconds.
+JOB_ENVIRONMENT: Final = {STDERR_VARIABLE: "0", "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60"}
+# A cluster of one machine shares its cores with the replicas: what watches it for others is turned off, and what it
+# does ten times a second it does twice. Supervisors end all processes at once: ours need not wait for its cluster then.
+LOCAL_ENVIRONMENT: Final = {
+    "RAY_enable_metrics_collection": "0",
+    "RAY_task_events_report_interval_ms": "0",
+    "RAY_SERVE_CONTROL_LOOP_INTERVAL_S": "0.5",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
+}
 
 
 class Deployment:
@@ -122,18 +133,29 @@ def _check_room(scale: Scale, settings: ServerSettings) -> None:
         raise ConfigError(what, key=key, remedy=remedy)
 
 
+def start_here(cpus: int, **options: Any) -> None:
+    """A cluster of this machine, for this process alone. `options`: of `ray.init`."""
+    for name, value in LOCAL_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("ray.serve").setLevel("WARNING")
+    ray.init(
+        address="local",
+        num_cpus=cpus,
+        include_dashboard=False,
+        logging_level="WARNING",
+        runtime_env={"env_vars": JOB_ENVIRONMENT},
+        **options,
+    )
+
+
 def _connect(joined: bool) -> None:
-    # Serve's controller writes pages of tracebacks where a replica fails; they stay in its log. And it takes a proxy
-    # for dead that a busy machine has not started after five seconds.
-    environment = {"env_vars": {STDERR_VARIABLE: "0", "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60"}}
     if not joined:
-        # Supervisors end all processes at once: without its cluster this one need not wait for a minute.
-        os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
-        ray.init(num_cpus=usable_cores(), include_dashboard=False, logging_level="WARNING", runtime_env=environment)
+        start_here(usable_cores())
         return
+    logging.getLogger("ray.serve").setLevel("WARNING")
     address = os.environ[ADDRESS_VARIABLE]
     try:
-        ray.init(logging_level="WARNING", runtime_env=environment)
+        ray.init(logging_level="WARNING", runtime_env={"env_vars": JOB_ENVIRONMENT})
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = one_line(str(error))[:200]
         remedy = f"`ray start --head` starts one; without {ADDRESS_VARIABLE} it is one of this machine"
@@ -142,7 +164,6 @@ def _connect(joined: bool) -> None:
 
 def _start_serve(http: HTTPOptions) -> None:
     """Serve with these options. One that runs already keeps its own, so they must be the same."""
-    logging.getLogger("ray.serve").setLevel("WARNING")
     try:
         serve.start(http_options=http, logging_config=QUIET)
     except (RayError, TimeoutError) as error:
