@@ -11,7 +11,9 @@ Needs `slipcast[ray]`, and two cores that nothing else uses. Each engine has one
     lost                            requests of 50 clients that failed although they had not begun, a replica killed
     cut                             streams that ended with an error event then
     update_failed                   requests and streams that a rolling update under load did not let end
-    front_ms, proxy_ms              CPU milliseconds of the front and of Serve's proxy for each event of a stream
+    tokens_per_core                 tokens a second of one replica over the cores that it used
+    front_ms, proxy_ms              CPU milliseconds of the front and of Serve's proxy for each token of a stream
+    front_request_ms, proxy_..._ms  the same for each small request
 """
 
 from __future__ import annotations
@@ -225,6 +227,26 @@ def plain(seconds: float) -> float:
     return measured
 
 
+def requests_alone(site: Site, count: int = 400) -> dict[str, float]:
+    """What a small request costs on its way, whatever the model does."""
+    import httpx
+
+    async def ask_all() -> None:
+        numbers = iter(range(count))
+        async with httpx.AsyncClient(base_url=f"http://{HOST}:{site.port}", timeout=60) as client:
+
+            async def work() -> None:
+                for number in numbers:
+                    await client.post("/tokenize", json={"prompt": f"Text {number}"})
+
+            await asyncio.gather(*(work() for _ in range(CLIENTS)))
+
+    before = cpu_seconds()
+    asyncio.run(ask_all())
+    after = cpu_seconds()
+    return {f"{role}_request_ms": (after[role] - before[role]) / count * 1e3 for role in ("front", "proxy")}
+
+
 def machine(seconds: float) -> dict[str, float]:
     """One engine, then two at once."""
     rates: dict[int, float] = {}
@@ -250,10 +272,13 @@ def scaling(site: Site, seconds: float) -> dict[str, float]:
                 measured, cores = rate(site, seconds)
                 rates[count].append(measured)
                 print(f"{count} replica{'s' * (count > 1)}: {measured:6.1f} tokens/s; cores: {shown(cores)}")
-            if count == 2 and not figures:
+            if count == 1:
+                figures["tokens_per_core"] = measured / cores["replicas"]
+            else:
                 measured, cores = rate(site, seconds, stream=True)
                 print(f"2 replicas, streams: {measured:6.1f} tokens/s; cores: {shown(cores)}")
-                figures = {f"{role}_ms": cores[role] / measured * 1e3 for role in ("front", "proxy")}
+                figures |= {f"{role}_ms": cores[role] / measured * 1e3 for role in ("front", "proxy")}
+                figures |= requests_alone(site)
     return {"rate_2_over_1": sum(rates[2]) / sum(rates[1]), **figures}
 
 

@@ -154,6 +154,7 @@ def _add_deploy(commands: Commands) -> None:
     add("--target-requests", type=positive, default=8, metavar="N", help="of each replica, to decide how many")
     add("--cpus", type=float, metavar="N", help="of each replica, and threads of its engines (default: 1)")
     add("--drain", type=positive, default=120, metavar="S", help="seconds that a replaced replica has to end answers")
+    add("--fronts", type=positive, default=1, metavar="N", help="processes that take requests (default: %(default)s)")
     parser.set_defaults(run=_later("cli_deploy"))
 
 

@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> int:
         target=options.target_requests,
         cpus=options.cpus,
         drain=options.drain,
+        fronts=options.fronts,
     )
     ended = threading.Event()
     with deployed(settings, scale, keys, template) as deployment:

@@ -71,7 +71,7 @@ def test_every_flag_is_a_setting_or_says_how_many(told: list[Any]) -> None:
     # Flag: value, and the field of Scale that becomes it.
     scaling = {
         "replicas": ("3", "least"), "max_replicas": ("5", "most"), "target_requests": ("7", "target"),
-        "cpus": ("2.5", "cpus"), "drain": ("33", "drain"),
+        "cpus": ("2.5", "cpus"), "drain": ("33", "drain"), "fronts": ("2", "fronts"),
     }  # fmt: skip
     for action in deploy_parser()._actions:
         if action.dest in ("help", "config") or action.dest in ServerSettings.model_fields:
@@ -111,6 +111,7 @@ OBEYED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"cpus": 2.0}, "ray_actor_options"),
     ({"drain": 7.0}, "graceful_shutdown_timeout_s"),
     ({"routing": "random"}, "request_router_config"),
+    ({"fronts": 2}, "num_replicas"),
 )
 
 
@@ -133,8 +134,8 @@ def test_every_field_of_scale_is_obeyed(monkeypatch: pytest.MonkeyPatch, changed
     monkeypatch.setattr(application_module.serve, "deployment", deployment)
     application(ServerSettings(), Scale())
     application(ServerSettings(), Scale(**changed))
-    before, _, after, _ = seen
-    assert before.get(where) != after.get(where)
+    before, after = seen[:2], seen[2:]
+    assert [options.get(where) for options in before] != [options.get(where) for options in after]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,8 @@ class Scale:
     `cpus`: of each replica, for Ray's placement, and threads of its engines where the settings name no number; None, as
     many as the settings' `threads`, or 1. `drain`: seconds that a replica which is replaced or taken away has to end
     the answers it has begun. `routing`: to the replica that has a request's prompt or grammar warm; Serve's own
-    choice, the shorter queue of two; or any.
+    choice, the shorter queue of two; or any. `fronts`: processes that take requests, each of which learns for itself
+    what is warm where.
     """
 
     least: int = 1
@@ -46,6 +47,7 @@ class Scale:
     cpus: float | None = None
     drain: float = 120.0
     routing: Literal["warm", "shorter", "random"] = "warm"
+    fronts: int = 1
 
     def __post_init__(self) -> None:
         if self.most is not None and self.most < self.least:
@@ -99,6 +101,7 @@ def application(
     )(Replica)
     front = serve.deployment(
         name="Front",
+        num_replicas=scale.fronts,
         max_ongoing_requests=10_000,
         ray_actor_options={"num_cpus": 0, "runtime_env": environment},
         **common,
