@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import threading
@@ -215,7 +216,10 @@ def test_a_dead_replica_loses_no_request_that_had_not_begun(site: Site) -> None:
     eventually(lambda: len([pid for pid in site.replicas() if pid != victim]) == 2, 90)
 
 
-def test_a_rolling_update_drops_no_stream(site: Site) -> None:
+def test_a_rolling_update_drops_no_stream_and_starts_warm(site: Site) -> None:
+    assert site.chat(guided_regex="[a-f]{4}", max_tokens=12).status_code == 200
+    time.sleep(8)  # a health check, with which grammars are kept
+
     async def update() -> None:
         await asyncio.sleep(1)
         second = site.deploy("--replicas", "2", "--page")
@@ -225,6 +229,7 @@ def test_a_rolling_update_drops_no_stream(site: Site) -> None:
     assert [outcome for outcome in outcomes if outcome.kind != "done"] == []
     assert {number: len(texts) for number, texts in texts_of(outcomes).items()} == dict.fromkeys(range(5), 1)
     assert site.get("/").status_code == 200
+    assert re.search(r"[1-9]\d* grammars are warm", site.deploys[-1].said())
     assert site.deploys[0].process.wait(30) == 0
     assert "another process has deployed it anew" in site.deploys[0].said()
 

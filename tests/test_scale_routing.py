@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,9 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from slipcast.engine import cli_deploy
 from slipcast.engine.cli import build_parser
 from slipcast.engine.errors import ConfigError
+from slipcast.engine.scale import kept
+from slipcast.engine.scale.kept import load_grammars, save_grammars
 from slipcast.engine.scale.keys import PIECE, WarmKeys, seeded, warm_keys
 from slipcast.engine.scale.merging import merge
 from slipcast.engine.scale.warmth import Warmth
+from slipcast.grammar import GrammarCompiler, Vocabulary
 
 LONG = "You are a helpful assistant. " * 60
 
@@ -78,8 +82,8 @@ def test_a_request_without_a_seed_is_given_one_and_stays_as_it_was() -> None:
     assert isinstance(json.loads(with_seed)["seed"], int)
     assert isinstance(json.loads(seeded("/v1/completions", b"{}", {}))["seed"], int)
     assert json.loads(seeded("/v1/responses", b'{"seed": null}', {"seed": None}))["seed"] is not None
-    for path, kept in (("/v1/models", b"{}"), ("/v1/completions", b'{"seed": 1}'), ("/v1/completions", b"[]")):
-        assert seeded(path, kept, json.loads(kept)) == kept
+    for path, same in (("/v1/models", b"{}"), ("/v1/completions", b'{"seed": 1}'), ("/v1/completions", b"[]")):
+        assert seeded(path, same, json.loads(same)) == same
 
 
 def test_metrics_of_replicas_are_one_text() -> None:
@@ -97,3 +101,25 @@ def test_replicas_without_ray_are_refused_with_the_remedy(monkeypatch: pytest.Mo
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ConfigError, match=r"Ray Serve, and ray is not installed \(pip install 'slipcast\[ray\]'\)"):
         cli_deploy.run(build_parser().parse_args(["deploy"]))
+
+
+def test_replicas_keep_grammars_for_each_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SLIPCAST_CACHE", str(tmp_path))
+    vocabulary = Vocabulary([bytes([byte]) for byte in range(256)] + [None], eos_ids=[256])
+    first, second, third = (GrammarCompiler(vocabulary) for _ in range(3))
+    first.regex("a+")
+    second.json_schema({"type": "integer"})
+    save_grammars(first, "org/model")
+    save_grammars(second, "org/model")
+    load_grammars(third, "org/model")
+    assert third.misses == 2
+    third.regex("a+")
+    third.json_schema({"type": "integer"})
+    assert (third.misses, third.hits) == (2, 2)
+    monkeypatch.setattr(kept, "MOST", 1)
+    save_grammars(first, "org/model")
+    only = tmp_path / "grammars" / "org-model.jsonl"
+    assert [json.loads(line)["source"] for line in only.read_text().splitlines()] == ["a+"]
+    assert list(only.parent.iterdir()) == [only]
+    only.write_text("{}\n")
+    load_grammars(third, "org/model")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import os
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from ray import serve
@@ -16,12 +13,11 @@ from starlette.types import Message
 from ..api.metrics import EngineMetrics
 from ..api.server import create_app
 from ..cli_serve import configure_logs, open_engines
-from ..runtime.paths import cache_folder
 from ..settings import ServerSettings
 from .calls import Call, Head
+from .kept import load_grammars, save_grammars
 from .shared import SharedResponses
 
-_LOG = logging.getLogger(__name__)
 PIECES_A_SECOND: Final = 100
 """Of all streams of a replica together. Each piece costs milliseconds on its way through Ray, wherever it passes; what
 comes in between goes with the next one.
@@ -46,10 +42,8 @@ class Replica:
         self._keeper: asyncio.Task[None] | None = None
         self._streams = 0
         for engine in self._engines:
-            path = _grammars(engine.model)
-            if engine.compiler is not None and path.exists():
-                with contextlib.suppress(OSError, ValueError):
-                    _LOG.info("%d grammars are warm", engine.compiler.load(path))
+            if engine.compiler is not None:
+                load_grammars(engine.compiler, engine.model)
 
     async def answer(self, call: Call) -> AsyncIterator[Head | bytes]:
         """The answer's head with its body or the first piece of a stream, then the other pieces. Leaving the iterator
@@ -136,13 +130,8 @@ class Replica:
 
     def _save(self) -> None:
         for engine in self._engines:
-            if engine.compiler is None:
-                continue
-            path = _grammars(engine.model)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fresh = path.with_suffix(f".{os.getpid()}")
-            engine.compiler.save(fresh)
-            fresh.replace(path)
+            if engine.compiler is not None:
+                save_grammars(engine.compiler, engine.model)
 
 
 async def _piece(out: asyncio.Queue[Message], *, whole: bool) -> tuple[bytes, bool]:
@@ -155,8 +144,3 @@ async def _piece(out: asyncio.Queue[Message], *, whole: bool) -> tuple[bytes, bo
         if not message.get("more_body", False):
             return b"".join(parts), False
     return b"".join(parts), True
-
-
-def _grammars(model: str) -> Path:
-    """Where the grammars of a model's replicas are kept: in the cache folder, which replicas may share."""
-    return cache_folder() / "grammars" / f"{''.join(c if c.isalnum() else '-' for c in model)}.jsonl"
