@@ -144,7 +144,7 @@ class Site:
 def site(ray_cluster: tuple[str, int], folder: Path, spans: tuple[str, list[str]]) -> Iterator[Site]:
     site = Site(ray_cluster, folder, spans[0])
     first = site.deploy(
-        "--replicas", "2", "--cors-origin", ORIGIN, "--max-body-mb", "1", "--request-timeout", "20", "--no-page",
+        "--replicas", "2", "--cors-origin", ORIGIN, "--max-body-mb", "1", "--request-timeout", "30", "--no-page",
         "--log-format", "json",
     )  # fmt: skip
     first.wait_for("serving ")
@@ -173,7 +173,7 @@ def test_options_are_obeyed(site: Site, spans: tuple[str, list[str]]) -> None:
 
 
 def test_a_request_that_takes_too_long_is_ended_and_its_tokens_with_it(site: Site) -> None:
-    late = site.chat(max_tokens=3000, ignore_eos=True)
+    late = site.chat(max_tokens=4000, ignore_eos=True, n=4)
     assert (late.status_code, late.json()["error"]["code"]) == (503, "timeout")
     eventually(lambda: sum(total(site.get("/metrics").text, "slipcast_running").values()) == 0, 10)
 
@@ -202,20 +202,6 @@ def test_all_replicas_are_in_the_metrics_and_know_each_others_responses(site: Si
     assert httpx.get(f"{url}/{kept}", **options).status_code == 404
 
 
-def test_a_dead_replica_loses_no_request_that_had_not_begun(site: Site) -> None:
-    victim = site.replicas()[0]
-
-    async def die() -> None:
-        await asyncio.sleep(3)
-        os.kill(victim, signal.SIGKILL)
-
-    outcomes = site.load(90, 30, 24, die)
-    assert [outcome for outcome in outcomes if outcome.kind == "lost"] == []
-    assert all(outcome.streamed for outcome in outcomes if outcome.kind == "cut")
-    assert {number: len(texts) for number, texts in texts_of(outcomes).items()} == dict.fromkeys(range(5), 1)
-    eventually(lambda: len([pid for pid in site.replicas() if pid != victim]) == 2, 90)
-
-
 def test_a_rolling_update_drops_no_stream_and_starts_warm(site: Site) -> None:
     assert site.chat(guided_regex="[a-f]{4}", max_tokens=12).status_code == 200
     time.sleep(8)  # a health check, with which grammars are kept
@@ -232,6 +218,20 @@ def test_a_rolling_update_drops_no_stream_and_starts_warm(site: Site) -> None:
     assert re.search(r"[1-9]\d* grammars are warm", site.deploys[-1].said())
     assert site.deploys[0].process.wait(30) == 0
     assert "another process has deployed it anew" in site.deploys[0].said()
+
+
+def test_a_dead_replica_loses_no_request_that_had_not_begun(site: Site) -> None:
+    victim = site.replicas()[0]
+
+    async def die() -> None:
+        await asyncio.sleep(3)
+        os.kill(victim, signal.SIGKILL)
+
+    outcomes = site.load(90, 30, 24, die)
+    assert [outcome for outcome in outcomes if outcome.kind == "lost"] == []
+    assert all(outcome.streamed for outcome in outcomes if outcome.kind == "cut")
+    assert {number: len(texts) for number, texts in texts_of(outcomes).items()} == dict.fromkeys(range(5), 1)
+    eventually(lambda: len([pid for pid in site.replicas() if pid != victim]) == 2, 90)
 
 
 def test_an_update_that_cannot_start_leaves_what_runs(site: Site) -> None:
