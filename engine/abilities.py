@@ -1,4 +1,4 @@
-"""What a matcher can do beside the least. Found once for each type: to ask a protocol takes longer than a token does."""
+"""What a matcher can do beside the least. Found once for each type: to ask a protocol takes as long as a token."""
 
 from __future__ import annotations
 

@@ -253,8 +253,8 @@ class Matching:
         choice = course.choice
         if course.job is None or not course.job.done or choice.way is None or not is_foreseeing(choice.matcher):
             return False
-        if choice.owner.request.explain:  # where its tokens stand in the schema takes a look at each
-            return False
+        if choice.owner.request.explain or len(choice.way.data) >= choice.left:
+            return False  # where it stands in the schema, or whether fewer tokens spell the way, takes longer to tell
         forced = self._jumps is not None and self._jumps.applies(choice)
         with choice.matcher.at_once(drawn, choice.way, forced=forced) as known:
             if known:

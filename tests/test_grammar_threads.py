@@ -13,7 +13,7 @@ from engine_schemas import random_schema
 from slipcast.grammar import GrammarCompiler, Vocabulary
 from slipcast.grammar.algebra import Algebra, effort
 from slipcast.grammar.algebra.effort import PAUSED_AFTER
-from slipcast.grammar.automaton import completion, turns
+from slipcast.grammar.automaton import turns
 from slipcast.grammar.automaton.values import ValueHandler
 
 VOCABULARY = Vocabulary([*(bytes((byte,)) for byte in range(256)), None], [256])
@@ -104,7 +104,7 @@ def test_threads_that_pause_everywhere_get_the_masks_of_one_alone(monkeypatch: p
     jobs = [(schema, seed) for schema in schemas for seed in range(2)]
     wanted = [masks(GrammarCompiler(VOCABULARY), *job) for job in jobs]
     monkeypatch.setattr(effort, "PAUSED_AFTER", 0)
-    monkeypatch.setattr(completion, "PAUSED_AFTER", 3)
+    monkeypatch.setattr(turns, "HELD", 0.0)
     monkeypatch.setattr(turns, "PAUSE", 1e-6)
     compiler = GrammarCompiler(VOCABULARY)
     with ThreadPoolExecutor(6) as pool:

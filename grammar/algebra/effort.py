@@ -12,7 +12,7 @@ from typing import Final
 from ..errors import BudgetError
 
 MAX_STEPS: Final = 800_000
-PAUSED_AFTER: Final = 4_000
+PAUSED_AFTER: Final = 1_000
 
 
 class Effort:

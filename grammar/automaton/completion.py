@@ -29,12 +29,12 @@ from .frames import FrameHandler
 from .objects import ObjectHandler
 from .stepper import Configuration, ends, follow, step
 from .tables import Tables
+from .turns import Breath
 from .values import ValueHandler
 
 MAX_ROWS = 50_000
 MAX_STEPS = 80_000
 MAX_TEXT = 32_768
-PAUSED_AFTER = 256
 _AVOIDED = b" \n\r\t\\"  # where another byte leads to the same key
 
 
@@ -53,8 +53,9 @@ class Completer:
         """
         tables = self._tables
         out = bytearray()
-        steps = count(1)
+        steps, breath = count(1), Breath(tables.pauses)
         while not ends(tables, at) and at not in known:
+            breath()
             if (key := self._required_key(at)) is not None:
                 out += key[0]
                 at = key[1]
@@ -65,7 +66,7 @@ class Completer:
                 least = _least(tables, at.frame)
             if bound > MAX_TEXT:
                 raise _too_long()
-            for length, path, label, before in self._endings(at, steps):
+            for length, path, label, before in self._endings(at, steps, breath):
                 if best is not None and length + least >= best[0]:
                     break
                 if label < 0:
@@ -136,7 +137,9 @@ class Completer:
             here = step(tables, here, following[1])
         return None
 
-    def _endings(self, at: Configuration, steps: Iterator[int]) -> Iterator[tuple[int, bytes, int, Configuration]]:
+    def _endings(
+        self, at: Configuration, steps: Iterator[int], breath: Breath
+    ) -> Iterator[tuple[int, bytes, int, Configuration]]:
         """(length, path, label, configuration before the label) for the labels that the lexeme can end with, nearest
         first: no later path is shorter than `length`.
 
@@ -156,8 +159,7 @@ class Completer:
             step_number = next(steps)
             if step_number > MAX_STEPS:
                 raise BudgetError("the shortest way to end this text takes too long to find")
-            if step_number % PAUSED_AFTER == 0:
-                tables.pauses.pause()
+            breath()
             if total > longest:
                 longest = total
                 yield total, path, -1, here

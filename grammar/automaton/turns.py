@@ -8,10 +8,17 @@ one transition or the search for a way out may take seconds. Such work pauses no
 from __future__ import annotations
 
 import threading
+from collections import deque
+from time import perf_counter
+from types import TracebackType
 from typing import Final
 
 PAUSE: Final = 50e-6
 """Seconds. Long enough for a waiting thread to wake and take the lock; then it is had back only after that thread."""
+HELD: Final = 0.001
+"""Seconds of work after which it is time for a pause."""
+LENT: Final = 0.05
+"""Seconds that a pause takes at most, while matchers wait for the lock."""
 WAIT: Final = 0.05
 
 
@@ -20,13 +27,19 @@ class Pauses:
 
     def __init__(self, lock: threading.RLock) -> None:
         self._lent = threading.Condition(lock)
+        self.waiting: deque[None] = deque()
+        """One for each matcher that waits for the lock."""
         self.count = 0
         """How often the lock was lent."""
 
     def pause(self) -> None:
-        """Lets others have the lock, which the caller holds, however often it entered it."""
+        """Lets others have the lock, which the caller holds, however often it entered it; all matchers that wait."""
         self.count += 1
         self._lent.wait(PAUSE)
+        if self.waiting:
+            end = perf_counter() + LENT
+            while self.waiting and perf_counter() < end:
+                self._lent.wait(PAUSE)
 
     def wait(self) -> None:
         """Lets others have the lock until `tell`, or for a while."""
@@ -36,6 +49,52 @@ class Pauses:
     def tell(self) -> None:
         """Wakes who waits. The caller holds the lock."""
         self._lent.notify_all()
+
+
+class Breath:
+    """Pauses of long work, after every millisecond of it: called where nothing that is shared is half done."""
+
+    __slots__ = ("_pauses", "_since")
+
+    def __init__(self, pauses: Pauses) -> None:
+        self._pauses = pauses
+        self._since = perf_counter()
+
+    def __call__(self) -> None:
+        if perf_counter() - self._since > HELD:
+            self._pauses.pause()
+            self._since = perf_counter()
+
+
+class Entrance:
+    """The lock as matchers take it, which are short of time: those who pause see that they wait."""
+
+    __slots__ = ("_lock", "_waiting")
+
+    def __init__(self, lock: threading.RLock, pauses: Pauses) -> None:
+        self._lock = lock
+        self._waiting = pauses.waiting
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self._waiting.append(None)
+            try:
+                self._lock.acquire()
+            finally:
+                self._waiting.pop()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+    def enter_if_free(self) -> bool:
+        """Takes it if nobody has it; to be left by `leave`."""
+        return self._lock.acquire(blocking=False)
+
+    def leave(self) -> None:
+        """After `enter_if_free`."""
+        self._lock.release()
 
 
 class Turn:

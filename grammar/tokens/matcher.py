@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ..automaton.pointers import pointer
 from ..automaton.stepper import Configuration
 from ..automaton.tables import Tables
+from ..automaton.turns import Entrance
 from ..errors import GrammarError, MatcherError
 from .masks import Masks
 from .rows import NONE
@@ -61,7 +62,7 @@ class TokenLevel:
         self.tables = tables
         self._masks = Masks(vocabulary, tables, budget)
         self._states = States(vocabulary, tables, self._masks, budget)
-        self._lock = tables.lock
+        self._lock = Entrance(tables.lock, tables.pauses)
         self.canonical: object = None
         """What `canonical_matcher` keeps for the level."""
 
@@ -217,8 +218,7 @@ class Matcher:
             if self.is_terminated() or self.is_accepting():
                 state.way = Way(b"", (state.configuration,), self.level.vocabulary)
             else:
-                with self.level._lock:
-                    state.way = self._spelled_way(state.configuration)
+                state.way = self._spelled_way(state.configuration)
         return state.way
 
     def _spelled_way(self, at: Configuration) -> Way:
@@ -227,17 +227,21 @@ class Matcher:
         """
         level = self.level
         stepper, vocabulary = level._states.stepper, level.vocabulary
-        data = self._automaton.completion(at)
-        way = trace(at, data, level.tables, stepper, vocabulary)
+        with level._lock:
+            data = self._automaton.completion(at)
+            way = trace(at, data, level.tables, stepper, vocabulary)
         if way is not None and way.tokens is not None:
             return way
         row = np.zeros(vocabulary.words, np.int32)
-        level._states.write_mask(level._states.at(at), row)
+        with level._lock:
+            level._states.write_mask(level._states.at(at), row)
         allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
         for token in allowed[:MOST_TRIED].tolist():
             first = vocabulary.tokens[token]
-            end = None if first is None else stepper.run(at, first)
-            if first is not None and end is not None:
+            with level._lock:
+                end = None if first is None else stepper.run(at, first)
+                if first is None or end is None:
+                    continue
                 way = trace(at, first + self._automaton.completion(end), level.tables, stepper, vocabulary)
                 if way is not None and way.tokens is not None:
                     return way
@@ -274,13 +278,13 @@ class Matcher:
         `forced`: and to ask what is forced there, which is nothing.
         """
         lock = self.level._lock
-        if not lock.acquire(blocking=False):
+        if not lock.enter_if_free():
             yield False
             return
         try:
             yield self.level._states.is_known(self._state, token, way, forced=forced)
         finally:
-            lock.release()
+            lock.leave()
 
     def closing(self) -> tuple[int, ...]:
         """Tokens of a shortest way to where the text may end: accepted in this order they all are taken.

@@ -11,6 +11,7 @@ from typing import Final
 
 from ..automaton.stepper import Configuration, ends
 from ..automaton.tables import Tables
+from ..automaton.turns import Breath
 from .steps import Stepper
 from .vocabulary import Vocabulary
 
@@ -121,11 +122,13 @@ class Way:
 def trace(at: Configuration, data: bytes, tables: Tables, stepper: Stepper, vocabulary: Vocabulary) -> Way | None:
     """The way out by `data`; None if it does not lead to where the text may end."""
     places = [at]
+    breath = Breath(tables.pauses)
     for byte in data:
         following = stepper.run(places[-1], _BYTES[byte])
         if following is None:
             return None
         places.append(following)
+        breath()
     return Way(data, tuple(places), vocabulary) if ends(tables, places[-1]) else None
 
 
