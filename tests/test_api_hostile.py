@@ -17,7 +17,9 @@ from fakes import FakeService, words
 from serving import served
 from slipcast.engine import AsyncEngine, DownloadError
 from slipcast.engine.api.messages import Message
-from slipcast.engine.api.server import create_app
+from slipcast.engine.api.registry import Registry
+from slipcast.engine.api.responses import ResponseStore
+from slipcast.engine.api.server import Serving, create_app, endpoints
 from slipcast.engine.api.templates import ChatTemplate
 from slipcast.engine.api.types import FOREIGN_CONSTRAINTS
 from slipcast.engine.errors import ContextLengthError, RequestError
@@ -31,6 +33,12 @@ HELLO = [{"role": "user", "content": "hello"}]
 def address() -> Iterator[str]:
     with served(create_app(AsyncEngine(service=FakeService()))) as address:
         yield address
+
+
+ENDPOINTS = {
+    endpoint.path: endpoint
+    for endpoint in endpoints(Serving(Registry([AsyncEngine(service=FakeService())]), 0, ResponseStore()))
+}
 
 
 def post(address: str, body: Any) -> httpx.Response:
@@ -101,7 +109,7 @@ def test_messages_about_json_say_nothing_of_python(address: str) -> None:
 )
 def test_half_a_surrogate_pair_is_no_text(address: str, message: bytes) -> None:
     error = refused(address, b'{"messages": [' + message + b"]}")
-    assert error["param"] == "messages"
+    assert error["param"].startswith("messages.0.content")
     assert "surrogate" in error["message"]
 
 
@@ -151,6 +159,28 @@ def test_constraints_in_the_words_of_others_are_refused_rather_than_dropped(addr
 )
 def test_response_format_ignores_nothing(address: str, wanted: Any) -> None:
     assert refused(address, {"messages": HELLO, "response_format": wanted})["param"].startswith("response_format.")
+
+
+ODD: list[Any] = ["x", -1, 1e308, [None], {"a": 1}]
+LEAST = {"messages": HELLO, "prompt": "a", "input": "a", "schema": True, "tokens": [97]}
+
+
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_odd_values_of_every_field_of_every_endpoint(address: str, path: str) -> None:
+    fields = ENDPOINTS[path].body.model_fields
+    names = [field.alias or name for name, field in fields.items()]
+    needed = {"schema"} if path == "/v1/grammar/check" else {"prompt"} if path == "/tokenize" else set()
+    needed |= {name for name, field in fields.items() if field.is_required()} | ({"input"} & set(names))
+    with httpx.Client(base_url=address, timeout=20) as client:
+        for name in names:
+            for value in (*ODD, "\ud800"):
+                body = {**{key: LEAST[key] for key in needed}, name: value}
+                response = client.post(path, content=json.dumps(body))
+                assert response.status_code in (200, 400, 404, 422), (name, value, response.text)
+                if response.status_code != 200:
+                    error = response.json()["error"]
+                    assert error["param"] and error["param"].split(".")[0] in (name, *needed), (name, value, error)
+                assert response.status_code != 200 or value != "\ud800"
 
 
 def test_a_call_of_a_tool_that_is_not_there(address: str) -> None:

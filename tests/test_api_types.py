@@ -53,9 +53,9 @@ def test_unknown_fields_are_ignored() -> None:
         ({"messages": "hello"}, "messages"),
         ({"messages": [{"content": "x"}]}, "messages.0.role"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages.0.role"),
-        ({"messages": [{"role": "user"}]}, "messages.0"),
-        ({"messages": [{"role": "user", "content": None}]}, "messages.0"),
-        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages.0.content.0"),
+        ({"messages": [{"role": "user"}]}, "messages.0.content"),
+        ({"messages": [{"role": "user", "content": None}]}, "messages.0.content"),
+        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages.0.content.0.text"),
         ({"messages": [{"role": "user", "content": [{"type": "text", "text": 3}]}]}, "messages.0.content.0.text"),
         ({"response_format": {"type": "xml"}}, "response_format"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
@@ -67,7 +67,7 @@ def test_unknown_fields_are_ignored() -> None:
             {"response_format": {"type": "json_schema", "json_schema": {"schema": 3}}},
             "response_format.json_schema.schema",
         ),
-        ({"stream_options": {"include_usage": True}}, None),
+        ({"stream_options": {"include_usage": True}}, "stream_options"),
     ],
 )
 def test_a_refusal_names_the_field(fields: dict[str, Any], param: str | None) -> None:

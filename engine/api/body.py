@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
@@ -14,6 +16,9 @@ from .errors import BodyError, BodyTooLargeError
 
 # Python reads integers of up to 4300 digits, and floats of any length.
 MAX_DIGITS = 4000
+# In the text, and in a string: half of a surrogate pair, or of a whole one as well in the text.
+HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 # Fields that may hold a JSON Schema.
 SCHEMA_FIELDS = frozenset({"response_format", "tools", "text", "guided_json", "structured_outputs", "schema"})
 
@@ -50,6 +55,9 @@ def parse_body(data: bytes) -> dict[str, Any]:
         )
         if not isinstance(body, dict):
             raise BodyError("the body is not a JSON object")
+        if HALF.search(data) and (found := _half(body)) is not None:
+            path, text = found
+            raise BodyError(f"{path}: half of a surrogate pair in {text!a:.60} (send whole characters)", param=path)
         return {key: value if key in SCHEMA_FIELDS else with_floats(value) for key, value in body.items()}
     except UnicodeDecodeError as error:
         raise BodyError(f"the body is not UTF-8: {error.reason} at byte {error.start}") from error
@@ -58,6 +66,23 @@ def parse_body(data: bytes) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise BodyError(f"the body is not JSON: {one_line(error.msg).removesuffix(' at')} at {where}") from error
+
+
+def _half(value: Any) -> tuple[str, str] | None:
+    """Path and text of a string that has no UTF-8: it holds half of a surrogate pair (RFC 7493, section 2.1)."""
+    items: Iterable[tuple[object, Any]] = ()
+    if isinstance(value, str):
+        return ("", value) if HALF_CHARACTER.search(value) else None
+    if isinstance(value, list):
+        items = enumerate(value)
+    elif isinstance(value, dict):
+        if (key := next(filter(HALF_CHARACTER.search, value), None)) is not None:
+            return "", key
+        items = value.items()
+    for place, inner in items:
+        if (found := _half(inner)) is not None:
+            return f"{place}.{found[0]}".removesuffix("."), found[1]
+    return None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from .constraints import ResponseFormat, StructuredOutputs
 from .sampling import SamplingFields
 from .types import FOREIGN_CONSTRAINTS, refuse_foreign
-from .wire import StreamOptions, Usage, WireResponse
+from .wire import StreamOptions, Usage, WireResponse, fault_in
 
 MAX_PROMPTS = 256
 DEFAULT_MAX_TOKENS = 16
@@ -42,11 +42,11 @@ class CompletionRequest(SamplingFields):
     @model_validator(mode="after")
     def _is_possible(self) -> CompletionRequest:
         if self.stream_options is not None and not self.stream:
-            raise ValueError("stream_options needs stream: true beside it")
+            raise fault_in("stream_options", "stream_options needs stream: true beside it")
         if not self.prompt:
-            raise ValueError("prompt is empty: give at least one text or token")
+            raise fault_in("prompt", "prompt is empty: give at least one text or token")
         if isinstance(self.prompt, list) and not isinstance(self.prompt[0], int) and len(self.prompt) > MAX_PROMPTS:
-            raise ValueError(f"prompt holds {len(self.prompt)} prompts, more than {MAX_PROMPTS}")
+            raise fault_in("prompt", f"prompt holds {len(self.prompt)} prompts, more than {MAX_PROMPTS}")
         return self
 
     @property

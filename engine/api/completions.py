@@ -79,6 +79,11 @@ def prepare(context: ChatContext, body: wire.CompletionRequest) -> Job[wire.Comp
     return Job(requests, CompletionAssembler(head, stream=bool(body.stream)), stream=bool(body.stream))
 
 
+def field_names(name: str) -> str:
+    """What an option of the sampler is called here."""
+    return "logprobs" if name == "top_logprobs" else name
+
+
 def _refuse_unsupported(body: wire.CompletionRequest) -> None:
     if body.suffix:
         raise UnsupportedRequestError("suffix is not supported", param="suffix", remedy="leave it out")

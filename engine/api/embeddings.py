@@ -14,7 +14,7 @@ from ..embedding import Vector
 from ..prompt import encode_text
 from .completion_types import MAX_PROMPTS
 from .errors import UnsupportedRequestError
-from .wire import WireRequest, WireResponse
+from .wire import WireRequest, WireResponse, fault_in
 
 
 class EmbeddingRequest(WireRequest):
@@ -28,9 +28,9 @@ class EmbeddingRequest(WireRequest):
     @model_validator(mode="after")
     def _is_possible(self) -> EmbeddingRequest:
         if not self.input or any(isinstance(text, str | list) and not text for text in self.inputs):
-            raise ValueError("input is empty: give at least one text or token")
+            raise fault_in("input", "input is empty: give at least one text or token")
         if len(self.inputs) > MAX_PROMPTS:
-            raise ValueError(f"input holds {len(self.inputs)} texts, more than {MAX_PROMPTS}")
+            raise fault_in("input", f"input holds {len(self.inputs)} texts, more than {MAX_PROMPTS}")
         return self
 
     @property

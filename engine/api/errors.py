@@ -45,7 +45,7 @@ class NotFoundError(engine.RequestError):
 
 
 class UnsupportedRequestError(engine.RequestError):
-    """The request is well formed and asks for what this server does not do."""
+    """The request is well formed and asks for what this server does not do; `param` is the path of the field."""
 
 
 class FieldError(engine.RequestError):
@@ -134,7 +134,7 @@ def body_for(error: BaseException, names: Names = chat_names) -> ErrorBody:
     answer = answer_for(error)
     message = "an unexpected error ended this request" if answer is UNEXPECTED else described(error)
     param = getattr(error, "param", None) or getattr(error, "option", None) or answer.param
-    if param is not None:
+    if param is not None and not isinstance(error, BodyError | UnsupportedRequestError):  # those have the body's own
         param = names(param)
     return ErrorBody(error=ErrorDetail(message=message, type=answer.type, param=param, code=answer.code))
 
@@ -153,11 +153,18 @@ def from_validation(error: ValidationError, body: object) -> BodyError:
     was meant.
     """
     details = error.errors(include_url=False)
-    located = [(_path(detail["loc"], body, missing=detail["type"] == "missing"), detail) for detail in details]
+    paths = [_path(one["loc"], body, missing=one["type"] == "missing") + _field(one) for one in details]
+    located = list(zip(paths, details, strict=True))
     path, detail = max(located, key=lambda pair: len(pair[0]))
     message = detail["msg"].removeprefix("Value error, ")
     param = ".".join(map(str, path)) or None
-    return BodyError(one_line(f"{param}: {message}" if param else message), param=param)
+    told = param is None or message.startswith(str(path[-1]))
+    return BodyError(one_line(message if told else f"{param}: {message}"), param=param)
+
+
+def _field(detail: Mapping[str, Any]) -> tuple[str, ...]:
+    """Which field of a part a complaint about the whole part is about (wire.fault_in)."""
+    return (detail["ctx"]["field"],) if detail["type"] == "fault" else ()
 
 
 def _path(location: Sequence[int | str], body: object, *, missing: bool) -> tuple[int | str, ...]:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from .wire import WireRequest
+from .wire import WireRequest, fault_in
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 
@@ -25,8 +25,8 @@ class ContentPart(WireRequest):
         if self.type == "refusal" and self.refusal is not None:
             return self
         if self.type in ("text", "refusal"):
-            raise ValueError(f"a content part of type {self.type!r} needs the field {self.type!r}")
-        raise ValueError(f"content parts of type {self.type!r} are not supported: this model reads text only")
+            raise fault_in(self.type, f"a content part of type {self.type!r} needs the field {self.type!r}")
+        raise fault_in("type", f"content parts of type {self.type!r} are not supported: this model reads text only")
 
     @property
     def words(self) -> str:
@@ -65,7 +65,9 @@ class Message(WireRequest):
     @model_validator(mode="after")
     def _has_content(self) -> Message:
         if self.content is None and self.role != "assistant":
-            raise ValueError(f"a message with the role {self.role!r} needs content, a text or a list of text parts")
+            raise fault_in(
+                "content", f"a message with the role {self.role!r} needs content, a text or a list of text parts"
+            )
         return self
 
     @property

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 from .messages import Role
 from .tools import ToolName
 from .types import FOREIGN_CONSTRAINTS, refuse_foreign
-from .wire import TokenLogprob, WireConstraint, WireRequest, WireResponse
+from .wire import TokenLogprob, WireConstraint, WireRequest, WireResponse, fault_in
 
 # `format` and `json_schema` have their place in `text` here.
 FOREIGN = tuple(name for name in FOREIGN_CONSTRAINTS if name != "tools")
@@ -29,8 +29,8 @@ class InputPart(WireRequest):
         if self.type == "refusal" and self.refusal is not None:
             return self
         if self.type in ("input_text", "output_text", "text", "refusal"):
-            raise ValueError(f"a content part of type {self.type!r} needs its text")
-        raise ValueError(f"content parts of type {self.type!r} are not supported: this model reads text only")
+            raise fault_in("text", f"a content part of type {self.type!r} needs its text")
+        raise fault_in("type", f"content parts of type {self.type!r} are not supported: this model reads text only")
 
     @property
     def words(self) -> str:
@@ -129,7 +129,7 @@ class ResponseTool(WireRequest):
     @classmethod
     def _is_function(cls, value: Any) -> Any:
         if isinstance(value, dict) and value.get("type") not in ("function", None):
-            raise ValueError(f"tools of type {value['type']!r} are not supported: give functions")
+            raise fault_in("type", f"tools of type {value['type']!r} are not supported: give functions")
         return value
 
 
@@ -190,7 +190,7 @@ class ResponseRequest(WireRequest):
     @model_validator(mode="after")
     def _has_input(self) -> ResponseRequest:
         if not self.input:
-            raise ValueError("input is empty: give a text or at least one item")
+            raise fault_in("input", "input is empty: give a text or at least one item")
         return self
 
 

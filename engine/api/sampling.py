@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ...plugins import PluginOptionError, Plugins
 from ..errors import RequestError
-from .wire import WireRequest
+from .wire import WireRequest, fault_in
 
 # Other names of the same options: the first is llama.cpp's.
 SYNONYMS = {"repeat_penalty": "repetition_penalty"}
@@ -61,7 +61,7 @@ class SamplingFields(WireRequest):
         for name, known in SYNONYMS.items():
             if body.get(name) is not None:
                 if body.get(known) is not None:
-                    raise ValueError(f"{name} and {known} are two names of one option: give one of them")
+                    raise fault_in(name, f"{name} and {known} are two names of one option: give one of them")
                 body = {**body, known: body[name]}
         return body
 

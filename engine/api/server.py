@@ -131,11 +131,11 @@ def endpoints(serving: Serving) -> list[Endpoint]:
         Endpoint(
             "/v1/completions",
             CompletionRequest,
-            lambda body: generate(body, completions.prepare, own_names),
+            lambda body: generate(body, completions.prepare, completions.field_names),
             Completion,
             "Continue one or more prompts",
             streams=True,
-            names=own_names,
+            names=completions.field_names,
         ),
         Endpoint(
             "/v1/responses",
@@ -167,6 +167,7 @@ def endpoints(serving: Serving) -> list[Endpoint]:
             lambda body: compute(body, utilities.tokenize),
             utilities.TokenizeResponse,
             "Tokens of a text or a conversation",
+            names=own_names,
         ),
         Endpoint(
             "/detokenize",
@@ -174,6 +175,7 @@ def endpoints(serving: Serving) -> list[Endpoint]:
             lambda body: compute(body, utilities.detokenize),
             utilities.DetokenizeResponse,
             "Text of tokens",
+            names=own_names,
         ),
     ]
 

@@ -16,7 +16,7 @@ from .constraints import ResponseFormat, StructuredOutputs
 from .messages import Message
 from .sampling import SamplingFields, SamplingKeywords
 from .tools import ToolChoiceField, ToolDefinition
-from .wire import ChoiceLogprobs, StreamOptions, TokenNote, Usage, WireConstraint, WireResponse
+from .wire import ChoiceLogprobs, StreamOptions, TokenNote, Usage, WireConstraint, WireResponse, fault_in
 
 # How other engines, and OpenAI before `tools`, are asked for what `response_format` and `tools` ask for.
 FOREIGN_CONSTRAINTS = (
@@ -33,11 +33,11 @@ FinishReason = Literal["stop", "length", "tool_calls", "cancelled"]
 
 
 def refuse_foreign(body: Any, names: Sequence[str], *, use: str = "response_format") -> Any:
-    """The body of a request, if none of these fields asks for anything. For validators: raises ValueError."""
+    """The body of a request, if none of these fields asks for anything. For validators: raises what they do."""
     if isinstance(body, dict):
         for name in names:
             if body.get(name) not in (None, [], "none", "auto"):
-                raise ValueError(f"{name} is not supported, and would not be obeyed: use {use}")
+                raise fault_in(name, f"{name} is not supported, and would not be obeyed: use {use}")
     return body
 
 
@@ -87,7 +87,7 @@ class ChatCompletionRequest(SamplingFields):
     @model_validator(mode="after")
     def _stream_options_need_a_stream(self) -> ChatCompletionRequest:
         if self.stream_options is not None and not self.stream:
-            raise ValueError("stream_options needs stream: true beside it")
+            raise fault_in("stream_options", "stream_options needs stream: true beside it")
         return self
 
     @property

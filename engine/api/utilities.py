@@ -12,7 +12,7 @@ from ..errors import RequestError
 from ..prompt import encode_prompt, encode_text
 from .constraints import ResponseFormat, StructuredOutputs, one_source
 from .messages import Message
-from .wire import WireConstraint, WireRequest, WireResponse
+from .wire import WireConstraint, WireRequest, WireResponse, fault_in
 
 
 class TokenizeRequest(WireRequest):
@@ -27,7 +27,7 @@ class TokenizeRequest(WireRequest):
     @model_validator(mode="after")
     def _has_one(self) -> TokenizeRequest:
         if (self.prompt is None) == (self.messages is None):
-            raise ValueError("give either prompt or messages")
+            raise fault_in("prompt", "give either prompt or messages")
         return self
 
 
@@ -72,7 +72,7 @@ class GrammarCheckRequest(WireConstraint):
     @model_validator(mode="after")
     def _has_one(self) -> GrammarCheckRequest:
         if self.schema_ is not None and one_source(self) is not None:
-            raise ValueError("schema and another field both say what is to be checked")
+            raise fault_in("schema", "schema and another field both say what is to be checked")
         return self
 
 

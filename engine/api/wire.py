@@ -11,6 +11,12 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import PydanticCustomError
+
+
+def fault_in(field: str, message: str) -> PydanticCustomError:
+    """For a validator of a whole part of a request: what is wrong, and the field of the part that is at fault."""
+    return PydanticCustomError("fault", "{message}", {"message": message, "field": field})
 
 
 class WireRequest(BaseModel):
