@@ -13,9 +13,12 @@ rate_b<N>_plain_ratio   the same without jump-forward
 lookup_b<N>_ratio       rate with prompt look-up over rate without, at batch N, for JSON that repeats itself
 lookup_b1_free_ratio    the same without a grammar, where no text is forced
 lookup_accepted_share   of the tokens that were guessed then, those that were right
+unforced_b<N>_ratio     rate with jump-forward over rate without, at batch N, where a grammar forces nothing
 steps_saved_share       of the tokens of whole values, those that were forced and took no step of the model
 valid_share             of the values, those that are complete and valid
 forced_close_share      of the values, those that were closed since their budget ended
+forced_close_valid      of those, the share that is complete and valid
+slow_...                what one slow schema does to others' tokens, see constrained_slow.py; where MaskBench is
 
 With developers' schemas (MaskBench, `../shared/data`), one at a time, beside llama.cpp under the grammar that
 node-llama-cpp makes of each, greedy, 200 tokens at most; left out where either is not here:
@@ -42,6 +45,7 @@ from statistics import median
 from typing import Any
 
 import jsonschema
+from constrained_slow import SLOW, beside_slow, slow_schema
 from peers import LlamaGrammar, install_llama
 from report import ROOT, write_report
 from slipcast.engine.assembly import open_parts
@@ -55,6 +59,8 @@ from slipcast.samplers import SamplingParams
 
 BATCHES = (1, 4, 16)
 LOOKUP_BATCHES = (1, 4)
+UNFORCED_BATCHES = (1, 4)
+UNFORCED = {"type": "string", "minLength": 600}
 MEASURED = 24  # tokens of each request, at least, in a measurement
 QUESTION = "<|im_start|>user\nDescribe somebody you know as JSON.<|im_end|>\n<|im_start|>assistant\n"
 RECORDS = [{"id": i, "name": f"item {i}", "colour": ("red", "green")[i % 2], "in_stock": True} for i in range(6)]
@@ -182,11 +188,13 @@ def values(parts: Parts, schemas: Sequence[Any]) -> dict[str, float]:
             raise TimeoutError("the values did not come to their end")
         forced = service.stats().forced_tokens
     finished = [end for end in ends.values() if end is not None]
-    valid = sum(is_valid("".join(texts[i]), source) for i, source in enumerate(schemas))
+    valid = {i for i, source in enumerate(schemas) if is_valid("".join(texts[i]), source)}
+    closed = [i for i, end in ends.items() if end is not None and end.forced_close]
     return {
         "steps_saved_share": forced / max(1, sum(end.usage.completion_tokens for end in finished)),
-        "valid_share": valid / len(schemas),
-        "forced_close_share": sum(end.forced_close for end in finished) / len(schemas),
+        "valid_share": len(valid) / len(schemas),
+        "forced_close_share": len(closed) / len(schemas),
+        "forced_close_valid": len(valid.intersection(closed)) / max(1, len(closed)),
     }
 
 
@@ -263,6 +271,8 @@ def main() -> None:
     grammars = [parts.compiler.json_schema(source) for source in schemas]
     rate(parts, 1, [parts.compiler.json_schema(schema(99))])  # what only the first request of a process pays for
     listed = parts.compiler.json_schema(LIST)
+    unforced = parts.compiler.json_schema(UNFORCED)
+    rate(parts, 1, [unforced])
     ratios: dict[str, list[float]] = {}
     for round_ in range(options.sample):
         if round_ and time.monotonic() - started > options.seconds / 2:
@@ -274,11 +284,17 @@ def main() -> None:
             ratios.setdefault(f"rate_b{batch}_plain_ratio", []).append(plain / free)
         for batch in LOOKUP_BATCHES:
             ratios.setdefault(f"lookup_b{batch}_ratio", []).append(lookup(parts, batch, listed)[0])
+        for batch in UNFORCED_BATCHES:
+            pair = [rate(parts, batch, [unforced] * batch, jump_forward=jump) for jump in (True, False)]
+            ratios.setdefault(f"unforced_b{batch}_ratio", []).append(pair[0] / pair[1])
         ratio, share = lookup(parts, 1)
         ratios.setdefault("lookup_b1_free_ratio", []).append(ratio)
         ratios.setdefault("lookup_accepted_share", []).append(share)
     figures = {name: median(all_) for name, all_ in ratios.items()}
     figures |= values(parts, schemas * max(1, min(4, options.sample)))
+    if DATA.exists():
+        prompt = parts.tokenizer.encode(QUESTION)
+        figures |= beside_slow(parts, slow_schema(DATA, SLOW), [None, schemas[0], None, schemas[1]], prompt)
     until = started + options.seconds
     figures |= beside_llama(parts, resolve_model(DEFAULT_MODEL), min(PEER_SCHEMAS, 8 * options.sample), until)
     for name, value in figures.items():
