@@ -31,7 +31,7 @@ from .tokens.canonical_matcher import CanonicalLevel
 from .tokens.matcher import MaskRow
 
 ARENA_BYTES: Final = 128 << 20
-MASK_BYTES: Final = 64 << 20
+MASK_BYTES: Final = 32 << 20
 CACHED_GRAMMARS: Final = 1024
 _TAG_OPTIONS: Final = ("order", "whitespace", "spelling", "formats")
 _ANY_OBJECT: Final = {"type": "object"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import mmap
 import sys
 from typing import Any
@@ -37,3 +38,11 @@ def touch(array: npt.NDArray[Any], first: int, last: int) -> None:
     step = max(mmap.PAGESIZE // array.itemsize, 1)
     aligned = first + (-start % mmap.PAGESIZE) // array.itemsize
     array[aligned:last:step] = 0
+
+
+def give_back() -> None:
+    """Returns freed memory to the system, where the C library keeps it otherwise (glibc does, tens of megabytes of it
+    after large arrays came and went).
+    """
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

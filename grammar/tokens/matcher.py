@@ -21,7 +21,7 @@ from .states import State, States
 from .vocabulary import Vocabulary
 from .ways import Way, trace
 
-DEFAULT_BUDGET: Final = 64 << 20
+DEFAULT_BUDGET: Final = 32 << 20
 """Bytes for dense mask rows, and as many for states with their sparse masks."""
 FORCED_LIMIT: Final = 4096
 MOST_TRIED: Final = 256

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
+from ..automaton.memory import give_back
 from ..automaton.tokencodes import LENGTH, MARK, token_of
 from ..errors import VocabularyError
 from .cache import cache_folder, load_arrays, save_arrays
@@ -87,6 +88,8 @@ class Vocabulary:
             vocabulary.special_ids = restored[3]
             vocabulary.tokenizer = source
             vocabulary._setup(restored[0], tuple(eos_ids), key, restored[1], restored[2])
+            del stored, restored
+            give_back()
             return vocabulary
         if description is None:
             description = _parse(text)
@@ -110,6 +113,8 @@ class Vocabulary:
             raise VocabularyError(f"the vocabulary is too large: {self.node_count} nodes in its trie")
         self.stripped = added
         self._stripped_nodes = self.tries.node_count - added
+        del trie, stripped
+        give_back()
 
     def __len__(self) -> int:
         return self.size
