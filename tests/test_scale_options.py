@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -186,3 +187,13 @@ def test_the_cause_of_a_replicas_failure_is_one_line() -> None:
     assert cluster._cause(["Failed to update", report]) == "m.gguf: no such file"
     assert cluster._cause(["Failed to update"]) == "Failed to update"
     assert cluster._cause(["a\nOSError: [Errno 28] No space left"]) == "OSError: [Errno 28] No space left"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999", "nonsense"])
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_that_is_not_there_is_told_at_once(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    begun = time.monotonic()
+    with pytest.raises(EngineError, match=f"no Ray cluster at {address}: .*ray start --head"):
+        cli_deploy.run(build_parser().parse_args(["deploy", "--port", "0"]))
+    assert time.monotonic() - begun < 30

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import ssl
 import threading
 import uuid
@@ -154,9 +155,12 @@ def _connect(joined: bool) -> None:
         return
     logging.getLogger("ray.serve").setLevel("WARNING")
     address = os.environ[ADDRESS_VARIABLE]
+    host, _, port = address.rpartition(":")
     try:
+        if port.isdecimal() and "/" not in host:
+            socket.create_connection((host, int(port)), 5).close()  # Ray itself tries for minutes
         ray.init(logging_level="WARNING", runtime_env={"env_vars": JOB_ENVIRONMENT})
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, OverflowError, RuntimeError, ValueError) as error:
         reason = one_line(str(error))[:200]
         remedy = f"`ray start --head` starts one; without {ADDRESS_VARIABLE} it is one of this machine"
         raise EngineError(f"no Ray cluster at {address}: {reason}", remedy=remedy) from error
