@@ -56,8 +56,21 @@ class Deployment:
         self.address = f"{scheme}://{host}:{http.port}/v1"
         self._app = app
         self._name = uuid.uuid4().hex
-        _run(app)
-        ray.get(shared().own.remote(self._name))
+        if not self._deploy():
+            what = "another process deploys on this cluster right now"
+            raise EngineError(what, remedy="try again when it is done")
+
+    def _deploy(self) -> bool:
+        """Deploy, and own what is deployed; False where another process does so right now. Raises as `_run` does."""
+        if not ray.get(shared().claim.remote(self._name)):
+            return False
+        deployed = False
+        try:
+            _run(self._app)
+            deployed = True
+        finally:
+            ray.get(shared().settle.remote(self._name, deployed))
+        return True
 
     def wait(self, ended: threading.Event) -> None:
         """Until `ended` is set, or another process has deployed it anew, or taken it away. Where another tried to and
@@ -67,9 +80,9 @@ class Deployment:
             status = _status()
             if status is None:
                 return
-            if status == "DEPLOY_FAILED":
+            # Whoever failed is let know it first: putting back makes a failure look like a success.
+            if status == "DEPLOY_FAILED" and not ray.get(shared().claimed.remote()) and self._deploy():
                 _LOG.warning("another process deployed what cannot start; what this one deployed is put back")
-                _run(self._app)
 
     def ours(self) -> bool:
         """Whether this process was the last to deploy."""
@@ -104,8 +117,8 @@ def deployed(
             deployment = Deployment(app, http)
             yield deployment
         finally:
-            # What was there before, and failed to be replaced, is the other process's.
-            if not replaced if deployment is None else deployment.ours():
+            # What was there before, and failed to be replaced, is the other process's; so is what is being replaced.
+            if not replaced if deployment is None else deployment.ours() and not ray.get(shared().claimed.remote()):
                 _end()
     finally:
         ray.shutdown()

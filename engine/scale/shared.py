@@ -5,6 +5,7 @@ whichever replica is asked, and which process deployed last.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -18,18 +19,38 @@ from ..api.responses import ResponseStore, Stored
 _LOG = logging.getLogger(__name__)
 NAME: Final = "slipcast-shared"
 NAMESPACE: Final = "slipcast"
+CLAIM_SECONDS: Final = 900.0
+"""Longer than a model takes to be fetched, compiled and loaded."""
 
 
 class Shared(ResponseStore):
-    """The actor's class. `owner`: of the process that deployed last, "" where the actor had to begin anew."""
+    """The actor's class. One process at a time deploys: it claims, and says afterwards whether that went well. `owner`:
+    the one that deployed last, "" where the actor had to begin anew.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._owner = ""
+        self._claim = ""
+        self._claimed_until = 0.0
 
-    def own(self, owner: str) -> None:
-        """This process has deployed."""
-        self._owner = owner
+    def claim(self, name: str) -> bool:
+        """Whether this process may deploy now. A claim of a process that has died ends after CLAIM_SECONDS."""
+        if self.claimed():
+            return False
+        self._claim, self._claimed_until = name, time.monotonic() + CLAIM_SECONDS
+        return True
+
+    def claimed(self) -> bool:
+        """Whether some process deploys right now."""
+        return self._claim != "" and time.monotonic() < self._claimed_until
+
+    def settle(self, name: str, deployed: bool) -> None:
+        """The process is done."""
+        if deployed:
+            self._owner = name
+        if self._claim == name:
+            self._claim = ""
 
     def owner(self) -> str:
         """Which process has deployed last."""
