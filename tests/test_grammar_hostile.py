@@ -387,3 +387,39 @@ def test_the_cache_knows_equal_schemas() -> None:
     assert compiler.json_schema(again) is grammar
     assert compiler.json_schema(other) is not grammar
     assert compiler.json_schema({"const": Decimal("1")}) is not compiler.json_schema({"const": "1"})
+
+
+@pytest.mark.parametrize(
+    ("schema", "order", "size"),
+    [
+        ({"type": "string", "minLength": 30_000}, "schema", 30_002),
+        ({"type": "object", "propertyNames": {"maxLength": 100_000}}, "schema", 2),
+        ({"type": "object", "propertyNames": {"maxLength": 100_000}, "minProperties": 3}, "any", 21),
+        (record(2000, required=[f"p{i}" for i in range(2000)]), "any", None),
+    ],
+)
+def test_bounds_are_no_work(schema: dict[str, Any], order: Any, size: int | None) -> None:
+    """Compiled, masked and ended: a bound is not counted out in states, and required keys are not searched for."""
+    made = compiler()
+    started = time.process_time()
+    grammar = made.json_schema(schema, order=order)
+    assert mask(grammar.matcher()).any()
+    shortest = grammar.shortest
+    assert time.process_time() - started < SECONDS
+    assert grammar.accepts(shortest)
+    assert size is None or len(shortest) == size
+
+
+def test_a_long_key_is_bounded_exactly() -> None:
+    grammar = compiler().json_schema({"type": "object", "propertyNames": {"minLength": 2, "maxLength": 3_000}})
+    for length, valid in ((1, False), (2, True), (3_000, True), (3_001, False)):
+        assert grammar.accepts(json.dumps({"k" * length: 1})) is valid
+
+
+def test_remembered_items_may_be_numbers_of_any_spelling() -> None:
+    schema = {"type": "array", "items": {"type": "number"}, "uniqueItems": True}
+    grammar = compiler().json_schema(schema, spelling="any")
+    for text, valid in (
+        ("[-0E+3000,1]", True), ("[0e999,0]", False), ("[1e3000,10e2999]", False), ("[1e-3000,2e-3000]", True),
+    ):  # fmt: skip
+        assert grammar.accepts(text) is valid, text

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slipcast.grammar.regular import FORMATS, INFINITE, Language, format_language, is_pattern
+from slipcast.grammar.regular import EXAMPLES, FORMATS, INFINITE, Language, format_language, is_pattern
 
 SUITE = Path(__file__).parents[2] / "shared" / "data" / "json-schema-test-suite" / "tests"
 NAMES = (
@@ -155,3 +155,9 @@ def test_common_patterns_are_texts_of_the_regex_format(text: str) -> None:
 )
 def test_broken_patterns_are_not(text: str) -> None:
     assert not is_pattern(text) and not language_of("regex").contains(text)
+
+
+def test_each_format_has_an_example() -> None:
+    assert set(EXAMPLES) == set(FORMATS)
+    for name, text in EXAMPLES.items():
+        assert language_of(name).contains(text), name
