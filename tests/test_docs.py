@@ -6,10 +6,12 @@ What a page leaves out for brevity stands in a comment before the sample, `<!-- 
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
 import tomllib
+import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -70,8 +72,10 @@ def test_python_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if (needed := NEEDS.get(page.name)) is not None:
         if find_spec(needed) is None:
             pytest.skip(f"the page is about {needed}, which is not installed")
-        from ray import serve
-
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Ray's own modules, when they are first imported
+            serve = importlib.import_module("ray.serve")
+            importlib.import_module("slipcast.engine.scale.application")
         monkeypatch.setattr(serve, "run", lambda application, **options: None)
     names: dict[str, Any] = {"__name__": "sample"}
     for block in BLOCK.findall(page.read_text(encoding="utf-8")):
