@@ -195,15 +195,7 @@ def build_tokenizer(spec: TokenizerSpec) -> TextTokenizer:
     tokenizer.add_special_tokens([token for token in added if token.special])
     tokenizer.add_tokens([token for token in added if not token.special])
     token_bytes = [_bytes(text, kind, spell) for text, kind in zip(spec.tokens, types, strict=True)]
-    return TextTokenizer(
-        tokenizer,
-        token_bytes,
-        bos_id=spec.bos_id,
-        eos_ids=_ends(spec, types),
-        add_bos=spec.add_bos,
-        chat_template=spec.chat_template,
-        byte_level=spec.model == "gpt2",
-    )
+    return _finished(spec, tokenizer, token_bytes, types, byte_level=spec.model == "gpt2")
 
 
 def _from_json(spec: TokenizerSpec, text: str) -> TextTokenizer:
@@ -223,6 +215,13 @@ def _from_json(spec: TokenizerSpec, text: str) -> TextTokenizer:
         types[id_] = _CONTROL if added.get("special") else _USER
         if not added.get("special"):
             token_bytes[id_] = (content if byte_level else content.replace(_SPACE, " ")).encode()
+    return _finished(spec, tokenizer, token_bytes, types, byte_level=byte_level)
+
+
+def _finished(
+    spec: TokenizerSpec, tokenizer: Tokenizer, token_bytes: Sequence[bytes | None], types: Sequence[int], *,
+    byte_level: bool,
+) -> TextTokenizer:  # fmt: skip
     return TextTokenizer(
         tokenizer,
         token_bytes,

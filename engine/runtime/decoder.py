@@ -18,6 +18,7 @@ from tvm.relax.frontend.nn import Tensor, spec
 
 from .kernels.activations import Convert, Embed, Norm, NormAdd
 from .kernels.attention import Attention, page_shape
+from .kernels.builder import Kernel
 from .kernels.cache import Append
 from .kernels.experts import Combine, ExpertDown, ExpertUnit, Route
 from .kernels.formats import FORMATS
@@ -25,8 +26,6 @@ from .kernels.isa import Isa
 from .kernels.linear import GatedUnit, Linear
 from .kernels.rows import Activation
 from .plan import LayerPlan, Matrix, ModelPlan, Vector
-
-Kernel = Norm | NormAdd | Convert | Embed | Linear | GatedUnit | Attention | Append | ExpertUnit | ExpertDown | Combine
 
 _PACKED_PARAMETERS = {"param_mode": "packed", "effect_mode": "none"}
 
@@ -53,7 +52,7 @@ class Kernels:
         self.isa = isa
         self._variables: dict[str, Any] = {}
 
-    def variable(self, kernel: Kernel | Route) -> Any:
+    def variable(self, kernel: Kernel) -> Any:
         """The module's global variable of a kernel."""
         if kernel.name not in self._variables:
             function = kernel.build(self.isa)

@@ -17,10 +17,9 @@ from .builder import (
     Buffer,
     Expr,
     Function,
-    PrimFunc,
+    Kernel,
     f32,
     for_each_row,
-    function,
     let,
     scratch,
     size,
@@ -64,7 +63,7 @@ def store_block(
 
 
 @dataclass(frozen=True)
-class Norm:
+class Norm(Kernel):
     """RMS norm of float32 rows, times a gain, into activations; with `select` of the rows listed by index only."""
 
     columns: int
@@ -76,25 +75,23 @@ class Norm:
     def name(self) -> str:
         return f"norm_{self.columns}_{self.kind.name}{'_selected' if self.select else ''}"
 
-    def build(self, isa: Isa) -> PrimFunc:
+    def emit(self, isa: Isa, f: Function) -> None:
         columns = self.columns
-        with function(self.name) as f:
-            count, rows = size(), size()
-            x = f.tensor("x", (rows, columns), "float32")
-            gain = f.tensor("gain", (columns,), "float32")
-            index = f.tensor("index", (count,), "int32") if self.select else None
-            y = parameter(f, "y", count if self.select else rows, columns, self.kind)
+        count, rows = size(), size()
+        x = f.tensor("x", (rows, columns), "float32")
+        gain = f.tensor("gain", (columns,), "float32")
+        index = f.tensor("index", (count,), "int32") if self.select else None
+        y = parameter(f, "y", count if self.select else rows, columns, self.kind)
 
-            def one(row: Expr) -> None:
-                source = row if index is None else let(index[row])
-                factor = _norm_factor(isa, x, source, columns, self.epsilon)
-                with T.serial(columns // BLOCK) as block:
-                    places = [span(block * BLOCK + LANES * e) for e in range(_VECTORS)]
-                    values = [x[source, place] * splat(factor) * gain[place] for place in places]
-                    store_block(isa, self.kind, y, columns, row, block, values)
+        def one(row: Expr) -> None:
+            source = row if index is None else let(index[row])
+            factor = _norm_factor(isa, x, source, columns, self.epsilon)
+            with T.serial(columns // BLOCK) as block:
+                places = [span(block * BLOCK + LANES * e) for e in range(_VECTORS)]
+                values = [x[source, place] * splat(factor) * gain[place] for place in places]
+                store_block(isa, self.kind, y, columns, row, block, values)
 
-            for_each_row(count if self.select else rows, one, parallel_from=8)
-        return f.result()
+        for_each_row(count if self.select else rows, one, parallel_from=8)
 
 
 def _norm_factor(isa: Isa, x: Buffer, row: Expr, columns: int, epsilon: float) -> Expr:
@@ -111,7 +108,7 @@ def _norm_factor(isa: Isa, x: Buffer, row: Expr, columns: int, epsilon: float) -
 
 
 @dataclass(frozen=True)
-class NormAdd:
+class NormAdd(Kernel):
     """residual + (RMS norm of x, times a gain): what families with norms behind their layers add. All float32."""
 
     columns: int
@@ -121,26 +118,24 @@ class NormAdd:
     def name(self) -> str:
         return f"norm_add_{self.columns}"
 
-    def build(self, isa: Isa) -> PrimFunc:
-        with function(self.name) as f:
-            rows = size()
-            x = f.tensor("x", (rows, self.columns), "float32")
-            gain = f.tensor("gain", (self.columns,), "float32")
-            residual = f.tensor("residual", (rows, self.columns), "float32")
-            y = f.tensor("y", (rows, self.columns), "float32")
+    def emit(self, isa: Isa, f: Function) -> None:
+        rows = size()
+        x = f.tensor("x", (rows, self.columns), "float32")
+        gain = f.tensor("gain", (self.columns,), "float32")
+        residual = f.tensor("residual", (rows, self.columns), "float32")
+        y = f.tensor("y", (rows, self.columns), "float32")
 
-            def one(row: Expr) -> None:
-                factor = _norm_factor(isa, x, row, self.columns, self.epsilon)
-                with T.serial(self.columns // LANES) as c:
-                    place = span(c * LANES)
-                    store(y, isa.fma(x[row, place] * splat(factor), gain[place], residual[row, place]), row, place)
+        def one(row: Expr) -> None:
+            factor = _norm_factor(isa, x, row, self.columns, self.epsilon)
+            with T.serial(self.columns // LANES) as c:
+                place = span(c * LANES)
+                store(y, isa.fma(x[row, place] * splat(factor), gain[place], residual[row, place]), row, place)
 
-            for_each_row(rows, one, parallel_from=8)
-        return f.result()
+        for_each_row(rows, one, parallel_from=8)
 
 
 @dataclass(frozen=True)
-class Convert:
+class Convert(Kernel):
     """What attention returns, [rows, heads, head_dim] in the page dtype, to activations of heads * head_dim columns."""
 
     heads: int
@@ -151,27 +146,25 @@ class Convert:
     def name(self) -> str:
         return f"convert_{self.heads}x{self.head_dim}_{self.kind.name}"
 
-    def build(self, isa: Isa) -> PrimFunc:
+    def emit(self, isa: Isa, f: Function) -> None:
         columns = self.heads * self.head_dim
-        with function(self.name) as f:
-            rows = size()
-            x = f.tensor("x", (rows, self.heads, self.head_dim), isa.page_dtype)
-            y = parameter(f, "y", rows, columns, self.kind)
+        rows = size()
+        x = f.tensor("x", (rows, self.heads, self.head_dim), isa.page_dtype)
+        y = parameter(f, "y", rows, columns, self.kind)
 
-            def one(row: Expr) -> None:
-                with T.serial(columns // BLOCK) as block:
-                    values = []
-                    for e in range(_VECTORS):
-                        column = block * BLOCK + LANES * e
-                        values.append(widen(x[row, column // self.head_dim, span(column % self.head_dim)]))
-                    store_block(isa, self.kind, y, columns, row, block, values)
+        def one(row: Expr) -> None:
+            with T.serial(columns // BLOCK) as block:
+                values = []
+                for e in range(_VECTORS):
+                    column = block * BLOCK + LANES * e
+                    values.append(widen(x[row, column // self.head_dim, span(column % self.head_dim)]))
+                store_block(isa, self.kind, y, columns, row, block, values)
 
-            for_each_row(rows, one, parallel_from=8)
-        return f.result()
+        for_each_row(rows, one, parallel_from=8)
 
 
 @dataclass(frozen=True)
-class Embed:
+class Embed(Kernel):
     """Rows of a packed table, by token id, as float32, times `scale`. Ids must lie in the table: nothing is checked."""
 
     format: WeightFormat
@@ -183,23 +176,21 @@ class Embed:
     def name(self) -> str:
         return f"embed_{self.format.name}_{self.rows}x{self.columns}"
 
-    def build(self, isa: Isa) -> PrimFunc:
+    def emit(self, isa: Isa, f: Function) -> None:
         width = self.format.columns
         blocks = self.columns // width
-        with function(self.name) as f:
-            count = size()
-            table = f.tensor("table", (self.format.packed_bytes(self.rows, self.columns),), "uint8")
-            ids = f.tensor("ids", (count,), "int32")
-            y = f.tensor("y", (count, self.columns), "float32")
+        count = size()
+        table = f.tensor("table", (self.format.packed_bytes(self.rows, self.columns),), "uint8")
+        ids = f.tensor("ids", (count,), "int32")
+        y = f.tensor("y", (count, self.columns), "float32")
 
-            def one(row: Expr) -> None:
-                token = let(ids[row])
-                with T.serial(blocks) as block:
-                    base = let((token // LANES * blocks + block) * self.format.block_bytes)
-                    with T.serial(width) as column:
-                        value = self.format.element(isa, table, base, token % LANES, column)
-                        scaled = value if self.scale == 1.0 else value * f32(self.scale)
-                        store(y, scaled, row, block * width + column)
+        def one(row: Expr) -> None:
+            token = let(ids[row])
+            with T.serial(blocks) as block:
+                base = let((token // LANES * blocks + block) * self.format.block_bytes)
+                with T.serial(width) as column:
+                    value = self.format.element(isa, table, base, token % LANES, column)
+                    scaled = value if self.scale == 1.0 else value * f32(self.scale)
+                    store(y, scaled, row, block * width + column)
 
-            for_each_row(count, one, parallel_from=64)
-        return f.result()
+        for_each_row(count, one, parallel_from=64)

@@ -30,9 +30,8 @@ from .builder import (
     Buffer,
     Expr,
     Function,
-    PrimFunc,
+    Kernel,
     f32,
-    function,
     i32,
     let,
     opaque,
@@ -55,7 +54,7 @@ _LOWEST = -1e30  # a score that never counts; finite, so that differences stay n
 
 
 @dataclass(frozen=True)
-class Attention:
+class Attention(Kernel):
     """Grouped-query attention of queries [N, heads, head_dim] over pages; `heads` is a multiple of `kv_heads`.
 
     Row i is token positions[i] of sequence b = sequences[i], whose pages are page_ids[page_bounds[b]] to
@@ -78,10 +77,8 @@ class Attention:
     def name(self) -> str:
         return f"attention_{self.window}" if self.window else "attention"
 
-    def build(self, isa: Isa) -> PrimFunc:
-        with function(self.name) as f:
-            _Emitter(isa, self, f).emit()
-        return f.result()
+    def emit(self, isa: Isa, f: Function) -> None:
+        _Emitter(isa, self, f).emit()
 
 
 def key_place(column: Expr, slot: Expr, head_dim: int) -> tuple[Expr, Expr]:

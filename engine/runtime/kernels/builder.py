@@ -1,7 +1,7 @@
 """A thin layer over TVM's IR builder, so that kernels are ordinary Python functions that compose.
 
 Building TIR directly, rather than as text for TVMScript's parser, makes a kernel in a few milliseconds and lets a
-helper take and return expressions. A kernel is written in `with function(name) as f:`; `f.result()` is the PrimFunc.
+helper take and return expressions. A kernel is a value that `emit`s its PrimFunc into `with function(name) as f:`.
 
 Two facts of the compiler shape every kernel here:
 - a small `scratch` buffer (default scope) becomes registers; `scope="local"` would call the workspace allocator;
@@ -10,13 +10,17 @@ Two facts of the compiler shape every kernel here:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tvm import s_tir
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
+
+if TYPE_CHECKING:
+    from .isa import Isa
 
 Expr: TypeAlias = Any  # a TIR expression, or a Python int where TVM converts it
 Buffer: TypeAlias = Any
@@ -60,6 +64,23 @@ def function(name: str) -> Iterator[Function]:
         T.func_attr({"tirx.is_scheduled": True, "global_symbol": name, "tirx.noalias": True})
         yield made
     made.close()
+
+
+class Kernel(ABC):
+    """What is compiled into one PrimFunc; equal kernels have equal names."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
+
+    @abstractmethod
+    def emit(self, isa: Isa, f: Function) -> None:
+        """Declare the parameters of `f`, in order, and write its body."""
+
+    def build(self, isa: Isa) -> PrimFunc:
+        with function(self.name) as f:
+            self.emit(isa, f)
+        return f.result()
 
 
 def size() -> Expr:

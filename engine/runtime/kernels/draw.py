@@ -8,7 +8,7 @@ What does not fit the room for candidates is left to the caller.
 """
 
 # TVMScript is Python only to a parser: it assigns scalars in place, and `and` looks at both sides.
-# ruff: noqa: E702, F841, SIM102, SIM108
+# ruff: noqa: E702, F823, F841, SIM102, SIM108
 # mypy: ignore-errors
 from __future__ import annotations
 
@@ -72,6 +72,38 @@ def draw_kernel() -> Any:
             # Integers in the order of the floats.
             at = T.reinterpret("int32", value)
             at = T.bitwise_xor(at, T.shift_right(at, 31) & 0x7FFFFFFF)
+
+        @T.inline
+        def lower_bit():
+            # The next bit of `edge` to be tried, the sign first: `trial` has it set.
+            bit = bit - 1
+            if bit == 31:
+                trial = 0
+            else:
+                trial = edge + T.shift_left(1, bit)
+
+        @T.inline
+        def select(array, length, wanted, lowest):
+            # edge: the highest key that `wanted` of the array's reach, but for its `lowest` bits.
+            edge = T.min_value("int32")
+            bit = 32
+            while bit > lowest:
+                lower_bit()
+                count = 0
+                for c in range(length):
+                    key(array[c])
+                    if at >= trial:
+                        count = count + 1
+                if count >= wanted:
+                    edge = trial
+
+        @T.inline
+        def keep(c):
+            # Candidate c goes to the front.
+            values[kept] = values[c]
+            weights[kept] = weights[c]
+            ids[kept] = ids[c]
+            kept = kept + 1
 
         @T.inline
         def weigh():
@@ -181,21 +213,7 @@ def draw_kernel() -> Any:
                     else:
                         if need_count > 0:
                             # At most the need_count-th highest of the blocks' highest: that many tokens are as high.
-                            edge = T.min_value("int32")
-                            bit = 32
-                            while bit > 10:
-                                bit = bit - 1
-                                if bit == 31:
-                                    trial = 0
-                                else:
-                                    trial = edge + T.shift_left(1, bit)
-                                count = 0
-                                for block in range(n_blocks):
-                                    key(highest[block])
-                                    if at >= trial:
-                                        count = count + 1
-                                if count >= need_count:
-                                    edge = trial
+                            select(highest, n_blocks, need_count, 10)
                             at = T.bitwise_xor(edge, T.shift_right(edge, 31) & 0x7FFFFFFF)
                             floor = T.reinterpret("float32", at)
                             floor = T.max(floor, T.float32(-2.9e38))
@@ -211,21 +229,7 @@ def draw_kernel() -> Any:
                     if found <= ROOM:
                         if tops[r] > 0:
                             if found > tops[r]:
-                                edge = T.min_value("int32")
-                                bit = 32
-                                while bit > 0:
-                                    bit = bit - 1
-                                    if bit == 31:
-                                        trial = 0
-                                    else:
-                                        trial = edge + T.shift_left(1, bit)
-                                    count = 0
-                                    for c in range(found):
-                                        key(values[c])
-                                        if at >= trial:
-                                            count = count + 1
-                                    if count >= tops[r]:
-                                        edge = trial
+                                select(values, found, tops[r], 0)
                                 count = 0
                                 for c in range(found):
                                     key(values[c])
@@ -236,15 +240,11 @@ def draw_kernel() -> Any:
                                 for c in range(found):
                                     key(values[c])
                                     if at > edge:
-                                        values[kept] = values[c]
-                                        ids[kept] = ids[c]
-                                        kept = kept + 1
+                                        keep(c)
                                     else:
                                         if at == edge:
                                             if need_count > 0:
-                                                values[kept] = values[c]
-                                                ids[kept] = ids[c]
-                                                kept = kept + 1
+                                                keep(c)
                                                 need_count = need_count - 1
                                 found = kept
                         at = 0
@@ -268,11 +268,7 @@ def draw_kernel() -> Any:
                                 edge = T.min_value("int32")
                                 bit = 32
                                 while bit > 0:
-                                    bit = bit - 1
-                                    if bit == 31:
-                                        trial = 0
-                                    else:
-                                        trial = edge + T.shift_left(1, bit)
+                                    lower_bit()
                                     mass = T.float64(0)
                                     for c in range(found):
                                         key(values[c])
@@ -289,18 +285,12 @@ def draw_kernel() -> Any:
                                 for c in range(found):
                                     key(values[c])
                                     if at > edge:
-                                        values[kept] = values[c]
-                                        weights[kept] = weights[c]
-                                        ids[kept] = ids[c]
-                                        kept = kept + 1
+                                        keep(c)
                                     else:
                                         if at == edge:
                                             if mass < need:
                                                 mass = mass + T.cast(weights[c], "float64")
-                                                values[kept] = values[c]
-                                                weights[kept] = weights[c]
-                                                ids[kept] = ids[c]
-                                                kept = kept + 1
+                                                keep(c)
                                 found = kept
                         if found > 0:
                             mass = T.float64(0)

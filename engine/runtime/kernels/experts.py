@@ -17,10 +17,10 @@ from .activations import parameter
 from .builder import (
     LANES,
     Expr,
-    PrimFunc,
+    Function,
+    Kernel,
     f32,
     for_each_row,
-    function,
     i32,
     let,
     scratch,
@@ -38,7 +38,7 @@ from .rows import BLOCK, Rows
 
 
 @dataclass(frozen=True)
-class Route:
+class Route(Kernel):
     """Scores [N, width >= experts] to `weights` float32 [N * used], which sum to one for each token: the softmax over
     the `used` best experts, best first; `order` int32 [N * used], pairs sorted by expert; and, in front of it in the
     same tensor, experts + 1 bounds of each expert's run.
@@ -48,60 +48,60 @@ class Route:
     used: int
     width: int
 
-    name = "route"
+    @property
+    def name(self) -> str:
+        return "route"
 
-    def build(self, isa: Isa) -> PrimFunc:
+    def emit(self, isa: Isa, f: Function) -> None:
         experts, used = self.experts, self.used
-        with function(self.name) as f:
-            rows, pairs, listed = size(), size(), size()
-            scores = f.tensor("scores", (rows, self.width), "float32")
-            weights = f.tensor("weights", (pairs,), "float32")
-            order = f.tensor("order", (listed,), "int32")
-            chosen = f.tensor("chosen", (pairs,), "int32")
+        rows, pairs, listed = size(), size(), size()
+        scores = f.tensor("scores", (rows, self.width), "float32")
+        weights = f.tensor("weights", (pairs,), "float32")
+        order = f.tensor("order", (listed,), "int32")
+        chosen = f.tensor("chosen", (pairs,), "int32")
 
-            def best(row: Expr) -> None:
-                """Choose `used` times the highest score that is left; the first of equal ones."""
-                left = scratch(experts)
-                with T.serial(experts) as e:
-                    store(left, scores[row, e], e)
-                highest, total = scratch(1), scratch(1)
-                store(total, f32(0.0), 0)
-                with T.serial(used) as j:
-                    place = scratch(1, "int32")
-                    store(place, i32(0), 0)
-                    with T.serial(experts) as e, when(left[e] > left[place[0]]):
-                        store(place, e, 0)
-                    with when(j == 0):
-                        store(highest, left[place[0]], 0)
-                    power = splat((left[place[0]] - highest[0]) * f32(LOG2_E))
-                    lanes = scratch(LANES)
-                    store(lanes, isa.exp2(power), span(0))
-                    store(weights, lanes[0], row * used + j)
-                    store(total, total[0] + lanes[0], 0)
-                    store(chosen, place[0], row * used + j)
-                    store(left, f32(-3e38), place[0])
-                with T.serial(used) as j:
-                    store(weights, weights[row * used + j] / total[0], row * used + j)
-
-            with T.serial(rows) as row:
-                best(row)
-            with T.serial(experts + 1) as e:
-                store(order, i32(0), e)
-            with T.serial(rows * used) as pair:
-                store(order, order[chosen[pair] + 1] + 1, chosen[pair] + 1)
-            next_place = scratch(experts, "int32")
+        def best(row: Expr) -> None:
+            """Choose `used` times the highest score that is left; the first of equal ones."""
+            left = scratch(experts)
             with T.serial(experts) as e:
-                store(next_place, order[e], e)
-                store(order, order[e] + order[e + 1], e + 1)
-            with T.serial(rows * used) as pair:
-                expert = let(chosen[pair])
-                store(order, pair, next_place[expert] + (experts + 1))
-                store(next_place, next_place[expert] + 1, expert)
-        return f.result()
+                store(left, scores[row, e], e)
+            highest, total = scratch(1), scratch(1)
+            store(total, f32(0.0), 0)
+            with T.serial(used) as j:
+                place = scratch(1, "int32")
+                store(place, i32(0), 0)
+                with T.serial(experts) as e, when(left[e] > left[place[0]]):
+                    store(place, e, 0)
+                with when(j == 0):
+                    store(highest, left[place[0]], 0)
+                power = splat((left[place[0]] - highest[0]) * f32(LOG2_E))
+                lanes = scratch(LANES)
+                store(lanes, isa.exp2(power), span(0))
+                store(weights, lanes[0], row * used + j)
+                store(total, total[0] + lanes[0], 0)
+                store(chosen, place[0], row * used + j)
+                store(left, f32(-3e38), place[0])
+            with T.serial(used) as j:
+                store(weights, weights[row * used + j] / total[0], row * used + j)
+
+        with T.serial(rows) as row:
+            best(row)
+        with T.serial(experts + 1) as e:
+            store(order, i32(0), e)
+        with T.serial(rows * used) as pair:
+            store(order, order[chosen[pair] + 1] + 1, chosen[pair] + 1)
+        next_place = scratch(experts, "int32")
+        with T.serial(experts) as e:
+            store(next_place, order[e], e)
+            store(order, order[e] + order[e + 1], e + 1)
+        with T.serial(rows * used) as pair:
+            expert = let(chosen[pair])
+            store(order, pair, next_place[expert] + (experts + 1))
+            store(next_place, next_place[expert] + 1, expert)
 
 
 @dataclass(frozen=True)
-class ExpertUnit:
+class ExpertUnit(Kernel):
     """GatedUnit by expert: rows of x, one a token, to rows of y, one a pair. The experts' matrices lie in a row."""
 
     unit: GatedUnit
@@ -112,27 +112,25 @@ class ExpertUnit:
     def name(self) -> str:
         return "experts_" + self.unit.name
 
-    def build(self, isa: Isa) -> PrimFunc:
+    def emit(self, isa: Isa, f: Function) -> None:
         unit, form = self.unit, self.unit.format
-        with function(self.name) as f:
-            rows, pairs, listed = size(), size(), size()
-            weights = f.tensor("weights", (self.experts * form.packed_bytes(2 * unit.rows, unit.columns),), "uint8")
-            x = Rows(parameter(f, "x", rows, unit.columns, form.activation), unit.columns)
-            order = f.tensor("order", (listed,), "int32")
-            y = parameter(f, "y", pairs, unit.rows, unit.kind)
-            groups = unit.rows // BLOCK
+        rows, pairs, listed = size(), size(), size()
+        weights = f.tensor("weights", (self.experts * form.packed_bytes(2 * unit.rows, unit.columns),), "uint8")
+        x = Rows(parameter(f, "x", rows, unit.columns, form.activation), unit.columns)
+        order = f.tensor("order", (listed,), "int32")
+        y = parameter(f, "y", pairs, unit.rows, unit.kind)
+        groups = unit.rows // BLOCK
 
-            def tile(expert: Expr, group: Expr, found: Sequence[Expr]) -> None:
-                sources = [let(pair // self.used) for pair in found]
-                gated_block(isa, unit, weights, x, y, expert * groups + group, sources, found, group, prefetch=False)
+        def tile(expert: Expr, group: Expr, found: Sequence[Expr]) -> None:
+            sources = [let(pair // self.used) for pair in found]
+            gated_block(isa, unit, weights, x, y, expert * groups + group, sources, found, group, prefetch=False)
 
-            with T.parallel(groups) as group:
-                _pairs_of_experts(order, self.experts, lambda expert, found: tile(expert, group, found))
-        return f.result()
+        with T.parallel(groups) as group:
+            _pairs_of_experts(order, self.experts, lambda expert, found: tile(expert, group, found))
 
 
 @dataclass(frozen=True)
-class ExpertDown:
+class ExpertDown(Kernel):
     """y = x W^T by expert: float32 rows, one a pair."""
 
     format: WeightFormat
@@ -144,58 +142,56 @@ class ExpertDown:
     def name(self) -> str:
         return f"experts_down_{self.format.name}_{self.rows}x{self.columns}"
 
-    def build(self, isa: Isa) -> PrimFunc:
+    def emit(self, isa: Isa, f: Function) -> None:
         form = self.format
-        with function(self.name) as f:
-            pairs, listed = size(), size()
-            total = self.experts * form.packed_bytes(self.rows, self.columns)
-            weights = f.tensor("weights", (total,), "uint8")
-            x = Rows(parameter(f, "x", pairs, self.columns, form.activation), self.columns)
-            order = f.tensor("order", (listed,), "int32")
-            y = f.tensor("y", (pairs, self.rows), "float32")
-            groups = self.rows // LANES
+        pairs, listed = size(), size()
+        total = self.experts * form.packed_bytes(self.rows, self.columns)
+        weights = f.tensor("weights", (total,), "uint8")
+        x = Rows(parameter(f, "x", pairs, self.columns, form.activation), self.columns)
+        order = f.tensor("order", (listed,), "int32")
+        y = f.tensor("y", (pairs, self.rows), "float32")
+        groups = self.rows // LANES
 
-            def tile(expert: Expr, group: Expr, found: Sequence[Expr]) -> None:
-                place, start = expert * groups + group, [zeros() for _ in found]
-                sums = product(isa, form, weights, self.columns, place, x, found, start, prefetch=False)
-                for i, pair in enumerate(found):
-                    store(y, sums[i], pair, span(group * LANES))
+        def tile(expert: Expr, group: Expr, found: Sequence[Expr]) -> None:
+            place, start = expert * groups + group, [zeros() for _ in found]
+            sums = product(isa, form, weights, self.columns, place, x, found, start, prefetch=False)
+            for i, pair in enumerate(found):
+                store(y, sums[i], pair, span(group * LANES))
 
-            with T.parallel(groups) as group:
-                _pairs_of_experts(order, self.experts, lambda expert, found: tile(expert, group, found))
-        return f.result()
+        with T.parallel(groups) as group:
+            _pairs_of_experts(order, self.experts, lambda expert, found: tile(expert, group, found))
 
 
 @dataclass(frozen=True)
-class Combine:
+class Combine(Kernel):
     """A token's results by their weights, on top of the residual: float32 [N, columns]."""
 
     columns: int
     used: int
 
-    name = "combine_experts"
+    @property
+    def name(self) -> str:
+        return "combine_experts"
 
-    def build(self, isa: Isa) -> PrimFunc:
-        with function(self.name) as f:
-            rows, pairs = size(), size()
-            x = f.tensor("x", (pairs, self.columns), "float32")
-            weights = f.tensor("weights", (pairs,), "float32")
-            residual = f.tensor("residual", (rows, self.columns), "float32")
-            y = f.tensor("y", (rows, self.columns), "float32")
+    def emit(self, isa: Isa, f: Function) -> None:
+        rows, pairs = size(), size()
+        x = f.tensor("x", (pairs, self.columns), "float32")
+        weights = f.tensor("weights", (pairs,), "float32")
+        residual = f.tensor("residual", (rows, self.columns), "float32")
+        y = f.tensor("y", (rows, self.columns), "float32")
 
-            def one(row: Expr) -> None:
-                with T.serial(self.columns // LANES) as c:
-                    place = span(c * LANES)
-                    total = scratch(LANES)
-                    store(total, residual[row, place], span(0))
-                    for j in range(self.used):
-                        pair = let(row * self.used + j)
-                        value = isa.fma(x[pair, place], splat(weights[pair]), total[span(0)])
-                        store(total, value, span(0))
-                    store(y, total[span(0)], row, place)
+        def one(row: Expr) -> None:
+            with T.serial(self.columns // LANES) as c:
+                place = span(c * LANES)
+                total = scratch(LANES)
+                store(total, residual[row, place], span(0))
+                for j in range(self.used):
+                    pair = let(row * self.used + j)
+                    value = isa.fma(x[pair, place], splat(weights[pair]), total[span(0)])
+                    store(total, value, span(0))
+                store(y, total[span(0)], row, place)
 
-            for_each_row(rows, one, parallel_from=8)
-        return f.result()
+        for_each_row(rows, one, parallel_from=8)
 
 
 def _pairs_of_experts(order: Expr, experts: int, tile: Callable[[Expr, Sequence[Expr]], None]) -> None:

@@ -17,10 +17,10 @@ from .builder import (
     LANES,
     Buffer,
     Expr,
-    PrimFunc,
+    Function,
+    Kernel,
     Registers,
     either,
-    function,
     let,
     scratch,
     size,
@@ -35,7 +35,7 @@ from .rows import BLOCK, Activation, Rows
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(Kernel):
     """y = x W^T. `bias` adds a float32 vector [rows], `residual` a float32 matrix like y; `cap` bounds what comes out
     to cap * tanh(y / cap); with `head_dim` y is split into heads, in the page dtype.
     """
@@ -54,36 +54,34 @@ class Linear:
         extras = ("_bias" if self.bias else "") + ("_capped" if self.cap else "")
         return f"linear_{self.format.name}_{self.rows}x{self.columns}_{kind}{extras}"
 
-    def build(self, isa: Isa) -> PrimFunc:
-        with function(self.name) as f:
-            count = size()
-            weights = f.tensor("weights", (self.format.packed_bytes(self.rows, self.columns),), "uint8")
-            x = Rows(parameter(f, "x", count, self.columns, self.format.activation), self.columns)
-            bias = f.tensor("bias", (self.rows,), "float32") if self.bias else None
-            residual = f.tensor("residual", (count, self.rows), "float32") if self.residual else None
-            shape = (count, self.rows) if self.head_dim is None else (count, self.rows // self.head_dim, self.head_dim)
-            dtype = "float32" if self.head_dim is None else isa.page_dtype
-            y = f.tensor("y", shape, dtype)
+    def emit(self, isa: Isa, f: Function) -> None:
+        count = size()
+        weights = f.tensor("weights", (self.format.packed_bytes(self.rows, self.columns),), "uint8")
+        x = Rows(parameter(f, "x", count, self.columns, self.format.activation), self.columns)
+        bias = f.tensor("bias", (self.rows,), "float32") if self.bias else None
+        residual = f.tensor("residual", (count, self.rows), "float32") if self.residual else None
+        shape = (count, self.rows) if self.head_dim is None else (count, self.rows // self.head_dim, self.head_dim)
+        dtype = "float32" if self.head_dim is None else isa.page_dtype
+        y = f.tensor("y", shape, dtype)
 
-            def tile(group: Expr, rows: Sequence[Expr], *, alone: bool) -> None:
-                place = span(group * LANES)
-                start = zeros() if bias is None else let(bias[place])
-                initial = [start if residual is None else residual[row, place] + start for row in rows]
-                sums = product(isa, self.format, weights, self.columns, group, x, rows, initial, prefetch=alone)
-                for i, row in enumerate(rows):
-                    value = narrow(isa.capped(sums[i], self.cap) if self.cap else sums[i], dtype)
-                    if self.head_dim is None:
-                        store(y, value, row, span(group * LANES))
-                    else:
-                        groups = self.head_dim // LANES
-                        store(y, value, row, group // groups, span(group % groups * LANES))
+        def tile(group: Expr, rows: Sequence[Expr], *, alone: bool) -> None:
+            place = span(group * LANES)
+            start = zeros() if bias is None else let(bias[place])
+            initial = [start if residual is None else residual[row, place] + start for row in rows]
+            sums = product(isa, self.format, weights, self.columns, group, x, rows, initial, prefetch=alone)
+            for i, row in enumerate(rows):
+                value = narrow(isa.capped(sums[i], self.cap) if self.cap else sums[i], dtype)
+                if self.head_dim is None:
+                    store(y, value, row, span(group * LANES))
+                else:
+                    groups = self.head_dim // LANES
+                    store(y, value, row, group // groups, span(group % groups * LANES))
 
-            _tiles(count, self.rows // LANES, tile)
-        return f.result()
+        _tiles(count, self.rows // LANES, tile)
 
 
 @dataclass(frozen=True)
-class GatedUnit:
+class GatedUnit(Kernel):
     """act(x G^T) * (x U^T) into activations. G and U [rows, columns] share a packed matrix, 32 rows each in turn.
 
     `activation`: "silu", or "gelu", its approximation by tanh.
@@ -99,18 +97,16 @@ class GatedUnit:
     def name(self) -> str:
         return f"gated_{self.activation}_{self.format.name}_{self.rows}x{self.columns}_{self.kind.name}"
 
-    def build(self, isa: Isa) -> PrimFunc:
-        with function(self.name) as f:
-            count = size()
-            weights = f.tensor("weights", (self.format.packed_bytes(2 * self.rows, self.columns),), "uint8")
-            x = Rows(parameter(f, "x", count, self.columns, self.format.activation), self.columns)
-            y = parameter(f, "y", count, self.rows, self.kind)
+    def emit(self, isa: Isa, f: Function) -> None:
+        count = size()
+        weights = f.tensor("weights", (self.format.packed_bytes(2 * self.rows, self.columns),), "uint8")
+        x = Rows(parameter(f, "x", count, self.columns, self.format.activation), self.columns)
+        y = parameter(f, "y", count, self.rows, self.kind)
 
-            def tile(group: Expr, rows: Sequence[Expr], *, alone: bool) -> None:
-                gated_block(isa, self, weights, x, y, group, rows, rows, group, prefetch=alone)
+        def tile(group: Expr, rows: Sequence[Expr], *, alone: bool) -> None:
+            gated_block(isa, self, weights, x, y, group, rows, rows, group, prefetch=alone)
 
-            _tiles(count, self.rows // BLOCK, tile)
-        return f.result()
+        _tiles(count, self.rows // BLOCK, tile)
 
 
 def gated_block(
