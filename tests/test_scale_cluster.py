@@ -202,22 +202,26 @@ def test_all_replicas_are_in_the_metrics_and_know_each_others_responses(site: Si
     assert httpx.get(f"{url}/{kept}", **options).status_code == 404
 
 
-def test_a_rolling_update_drops_no_stream_and_starts_warm(site: Site) -> None:
+def test_an_update_has_the_new_options_and_starts_warm(site: Site) -> None:
     assert site.chat(guided_regex="[a-f]{4}", max_tokens=12).status_code == 200
     time.sleep(8)  # a health check, with which grammars are kept
+    second = site.deploy("--replicas", "2", "--page")
+    second.wait_for("serving ")
+    assert site.get("/").status_code == 200
+    assert re.search(r"[1-9]\d* grammars are warm", second.said())
+    assert site.deploys[0].process.wait(60) == 0
+    assert "another process has deployed it anew" in site.deploys[0].said()
 
+
+def test_a_rolling_update_drops_no_stream(site: Site) -> None:
     async def update() -> None:
         await asyncio.sleep(1)
-        second = site.deploy("--replicas", "2", "--page")
-        await asyncio.to_thread(second.wait_for, "serving ")
+        third = site.deploy("--replicas", "2")
+        await asyncio.to_thread(third.wait_for, "serving ")
 
     outcomes = site.load(120, 12, 64, update)
     assert [outcome for outcome in outcomes if outcome.kind != "done"] == []
     assert {number: len(texts) for number, texts in texts_of(outcomes).items()} == dict.fromkeys(range(5), 1)
-    assert site.get("/").status_code == 200
-    assert re.search(r"[1-9]\d* grammars are warm", site.deploys[-1].said())
-    assert site.deploys[0].process.wait(30) == 0
-    assert "another process has deployed it anew" in site.deploys[0].said()
 
 
 def test_a_dead_replica_loses_no_request_that_had_not_begun(site: Site) -> None:
@@ -235,9 +239,9 @@ def test_a_dead_replica_loses_no_request_that_had_not_begun(site: Site) -> None:
 
 
 def test_an_update_that_cannot_start_leaves_what_runs(site: Site) -> None:
-    third = site.deploy("--replicas", "2", "--model", "/no/such/model.gguf")
-    assert third.process.wait(300) == 2
-    assert "the replicas cannot start: /no/such/model.gguf: there is no such file" in third.said()
+    failing = site.deploy("--replicas", "2", "--model", "/no/such/model.gguf")
+    assert failing.process.wait(300) == 2
+    assert "the replicas cannot start: /no/such/model.gguf: there is no such file" in failing.said()
     assert site.chat(max_tokens=4).status_code == 200
     eventually(lambda: len(total(site.get("/metrics").text, "slipcast_requests_total")) == 2, 120)
 
