@@ -120,7 +120,7 @@ bench-scale: $(DEVELOP) $(INSTALLED)
 
 test-scale: $(DEVELOP) $(INSTALLED)
 	@$(PIP) install --no-build-isolation '.[ray,otel]'
-	SLIPCAST_TEST_RAY=1 $(BIN)/pytest tests/test_scale_cluster.py tests/test_scale_options.py $(PYTEST)
+	SLIPCAST_TEST_RAY=1 $(BIN)/pytest tests/test_scale_cluster.py tests/test_scale_front.py tests/test_scale_options.py $(PYTEST)
 
 release-check: $(DEVELOP)
 	@$(PIP) install build
