@@ -85,3 +85,32 @@ def test_random_weights_are_centred() -> None:
         assert values.shape == (64, 512)
         assert abs(values.mean()) < 0.002
         assert 0.01 < values.std() < 0.04
+
+
+def test_engines_take_turns_and_slow_tasks_have_fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    race = load("engine_race")
+    log: list[str] = []
+
+    def engine(name: str) -> SimpleNamespace:
+        def run(task: Any) -> Any:
+            log.append(f"{name} {task.name}")
+            return race.Measured(10, 1.0, 2.0)
+
+        return SimpleNamespace(run=run, clear=lambda: None)
+
+    quick, slow = race.Task("quick", ((1,),)), race.Task("slow", ((1,),), rounds=1)
+    far = race.Task("far", ((1,),), steps=1, rounds=2, going_on=True)
+    tasks = [quick, slow, far]
+    done: dict[str, Any] = {task.name: ([], []) for task in tasks}
+    race._rounds(engine("ours"), engine("theirs"), tasks, done, 3, float("inf"))
+    assert log[:4] == ["ours far", "theirs far", "theirs far", "ours far"]
+    quicks = [entry.split()[0] for entry in log if "quick" in entry]
+    assert sorted(quicks) == ["ours"] * 3 + ["theirs"] * 3
+    assert quicks[0] == quicks[3] != quicks[1] == quicks[2]  # who begins takes turns
+    assert (log.count("ours slow"), log.count("theirs slow")) == (1, 1)
+    result = race.Result(quick, *map(tuple, done["quick"]))
+    assert (result.rate, result.ratio, result.wall_ratio) == (10.0, 1.0, 1.0)
+    done = {quick.name: ([], [])}
+    race._rounds(engine("ours"), None, [quick], done, 3, 0.0)  # time is up: what has none yet is measured once
+    assert [len(side) for side in done["quick"]] == [1, 0]
