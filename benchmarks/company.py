@@ -115,7 +115,6 @@ SCHEMAS: dict[str, Any] = {
     },
     "2,000 properties": {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(2000)}},
     "unique trees": {"type": "array", "items": {"$ref": "#"}, "uniqueItems": True, "minItems": 1},
-    "steps of a large prime": {"type": "integer", "multipleOf": 1_000_003},
 }
 GRAMMARS: dict[str, str] = {
     "a loop that is empty": 'root ::= ("a"*)*',
@@ -163,17 +162,17 @@ class Watched:
         """The longest time without a token within a span, less what this program itself was late in it."""
         times = [start, *(at for at in self.came if start < at < end), end]
         gaps = pairwise(times)
-        return max(b - a - sum(by for at, by in late if a < at <= b) for a, b in gaps)
+        return max(b - a - sum(max(0.0, min(b, on) - max(a, off)) for off, on in late) for a, b in gaps)
 
 
 async def _lateness(late: list[tuple[float, float]]) -> None:
-    """When this program was not run for a while though it wanted to, and for how long."""
+    """From when to when this program was not run though it wanted to."""
     while True:
         asked = time.monotonic()
         await asyncio.sleep(TICK)
         now = time.monotonic()
         if now - asked > 2 * TICK:
-            late.append((now, now - asked - TICK))
+            late.append((asked + TICK, now))
 
 
 async def company(address: str) -> dict[str, float]:
@@ -196,17 +195,20 @@ async def company(address: str) -> dict[str, float]:
         await asyncio.sleep(ALONE_SECONDS)
         hostile = time.monotonic()
         pauses: dict[str, float] = {}
+        answers: dict[str, httpx.Response] = {}
         for name, body in asked.items():
             sent = time.monotonic()
             response = await http.post(f"{address}/v1/chat/completions", content=body)
             slowest = max(slowest, (time.monotonic() - sent, name))
-            if told := _fault(response, requests()[name]):
-                wrong[name] = told
+            answers[name] = response
             await asyncio.sleep(2 * TICK)
             pauses[name] = max(stream.pause(sent, time.monotonic(), late) for stream in (free, tied))
         ended = time.monotonic()
         for task in beside:
             task.cancel()
+    for name, fields in requests().items():  # only now: to validate takes long, and nobody would read the streams
+        if told := _fault(answers[name], fields):
+            wrong[name] = told
     for stream in (free, tied):
         if stream.fault:
             wrong["a stream"] = stream.fault
@@ -222,7 +224,7 @@ async def company(address: str) -> dict[str, float]:
         "pause_alone_s": max(stream.pause(begun, hostile, late) for stream in (free, tied)),
         "pause_free_s": free.pause(hostile, ended, late),
         "pause_tied_s": tied.pause(hostile, ended, late),
-        "held_up_s": max((by for _, by in late), default=0.0),
+        "held_up_s": max((on - off for off, on in late), default=0.0),
     }
 
 

@@ -32,6 +32,8 @@ from .settings import ServerSettings, read_settings
 # Supervisors kill after ten seconds what they asked to end.
 GRACE_SECONDS = 5
 GIVE_UP_SECONDS = 3
+HEAD_SECONDS = 20.0
+"""That a client may take to send the head of a request."""
 
 
 class Server(uvicorn.Server):
@@ -43,6 +45,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._engines = engines
         self._hurry = False
+        self._silent: dict[Any, tuple[object, float]] = {}
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal asks to end, the second to end now; a third does not wait for anything."""
@@ -58,6 +61,27 @@ class Server(uvicorn.Server):
             await super().shutdown(sockets)
         finally:
             closing.cancel()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second, by uvicorn."""
+        if counter % 10 == 0:
+            self._close_silent(time.monotonic())
+        return await super().on_tick(counter)
+
+    def _close_silent(self, now: float) -> None:
+        """Close connections on which no request comes to an end of its head: thousands of them cost the server's files.
+        uvicorn itself closes only those that say nothing after an answer.
+        """
+        silent: dict[Any, tuple[object, float]] = {}
+        for connection in self.server_state.connections:
+            cycle: Any = connection.cycle
+            if cycle is None or cycle.response_complete:
+                known, since = self._silent.get(connection, (cycle, now))
+                silent[connection] = (cycle, since if known is cycle else now)
+        self._silent = silent
+        for connection, (_, since) in silent.items():
+            if now - since > HEAD_SECONDS:
+                connection.transport.close()
 
     async def _close_engines(self) -> None:
         deadline = time.monotonic() + GRACE_SECONDS

@@ -183,6 +183,17 @@ def test_odd_values_of_every_field_of_every_endpoint(address: str, path: str) ->
                 assert response.status_code != 200 or value != "\ud800"
 
 
+def test_a_body_that_drips(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slipcast.engine.api.body.PATIENCE", 0.3)
+    place = urlsplit(address)
+    assert place.hostname is not None and place.port is not None
+    with socket.create_connection((place.hostname, place.port), timeout=20) as slow:
+        slow.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{")
+        answer = slow.recv(10_000)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert post(address, {"messages": HELLO}).status_code == 200
+
+
 def test_a_call_of_a_tool_that_is_not_there(address: str) -> None:
     choice = {"type": "function", "function": {"name": "f"}}
     assert refused(address, {"messages": HELLO, "tool_choice": choice})["param"] == "tool_choice"

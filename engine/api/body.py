@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
 from starlette.requests import Request
 
 from ..lines import one_line
-from .errors import BodyError, BodyTooLargeError
+from .errors import BodyError, BodyTooLargeError, SlowBodyError
 
 # Python reads integers of up to 4300 digits, and floats of any length.
 MAX_DIGITS = 4000
 # In the text, and in a string: half of a surrogate pair, or of a whole one as well in the text.
 HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+# Seconds, and bytes a second: whoever sends less than this would keep a connection for nothing.
+PATIENCE = 30.0
+SLOWEST = 1024
 # Fields that may hold a JSON Schema.
 SCHEMA_FIELDS = frozenset({"response_format", "tools", "text", "guided_json", "structured_outputs", "schema"})
 
 
 async def read_bytes(request: Request, limit: int) -> bytes:
-    """The body, or BodyTooLargeError as soon as it is known to exceed `limit` bytes."""
+    """The body, or BodyTooLargeError as soon as it is known to exceed `limit` bytes.
+
+    Raises SlowBodyError if it comes more slowly than SLOWEST bytes a second for longer than PATIENCE.
+    """
+    try:
+        async with asyncio.timeout(PATIENCE) as patience:
+            begun = asyncio.get_running_loop().time()
+            return await _pieces(
+                request, limit, lambda length: patience.reschedule(begun + PATIENCE + length / SLOWEST)
+            )
+    except TimeoutError as error:
+        raise SlowBodyError("the body did not come in time", remedy="send it at once") from error
+
+
+async def _pieces(request: Request, limit: int, came: Callable[[int], None]) -> bytes:
     too_large = BodyTooLargeError(f"the body is larger than {limit} bytes", remedy="send a shorter conversation")
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit:
@@ -36,6 +54,7 @@ async def read_bytes(request: Request, limit: int) -> bytes:
         if length > limit:
             raise too_large
         pieces.append(piece)
+        came(length)
     return b"".join(pieces)
 
 

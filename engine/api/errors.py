@@ -8,6 +8,7 @@
         FieldError                    a part of the request is at fault, and this says which; answered as its cause
     BodyTooLargeError                 the body is longer than the server reads
     AccessError                       no API key that the server knows
+    SlowBodyError                     the body did not come in time
     RequestTimeoutError               the request took longer than the server lets it
 
 The body is OpenAI's: `{"error": {"message", "type", "param", "code"}}`.
@@ -60,6 +61,10 @@ class BodyTooLargeError(engine.EngineError):
     """The body is longer than the limit."""
 
 
+class SlowBodyError(engine.EngineError):
+    """The body did not come in time."""
+
+
 class AccessError(engine.EngineError):
     """The request carries no API key that this server knows."""
 
@@ -85,6 +90,7 @@ ANSWERS: Mapping[type[BaseException], Answer] = {
     NotFoundError: Answer(404, INVALID, "not_found"),
     UnsupportedRequestError: Answer(422, INVALID, "unsupported"),
     BodyTooLargeError: Answer(413, INVALID, "body_too_large"),
+    SlowBodyError: Answer(408, INVALID, "slow_body"),
     AccessError: Answer(401, "authentication_error", "invalid_api_key"),
     RequestTimeoutError: Answer(503, SERVER, "timeout"),
     SamplingError: Answer(400, INVALID, "invalid_value"),
