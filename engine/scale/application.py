@@ -83,7 +83,7 @@ def application(
         "graceful_shutdown_timeout_s": scale.drain,
         "graceful_shutdown_wait_loop_s": 0.2,
         "health_check_period_s": 5,
-        "health_check_timeout_s": 30,
+        "health_check_timeout_s": 10,
         # What cannot start will not start the next time either; a machine that is lost may be another.
         "max_constructor_retry_count": 3,
         "logging_config": QUIET,
