@@ -34,6 +34,10 @@ _SPARE: Final = 8
 """Labels that a frame has room for beside those there are: beyond that the kernels ask again and again for the same."""
 _NUMBERS: Final = count(1)
 
+# What happens to a thread that is alone. _ENDED, rule: a rule ends and nothing else may happen. _BEGUN, row, whether
+# it reads, 1 or -1 if what begins has its place after or before it: nothing ends. _COUNTED, row, how often at most.
+_OTHER, _ENDED, _BEGUN, _COUNTED = range(4)
+
 Places = tuple[int, ...]
 
 
@@ -51,7 +55,7 @@ class GrammarAutomaton(ByteAutomaton):
         self.rows = Rows(tables, self.cells, analysis)
         self._frames: dict[int, Places] = {}
         self._entered: dict[tuple[tuple[Thread, ...], int], tuple[int, int] | None] = {}
-        self._beginnings: dict[int, tuple[int, bool, int] | None] = {}
+        self._kinds: dict[int, tuple[int, int, int, int]] = {}
         self._live: dict[tuple[tuple[tuple[int, ...], ...], bool], int] = {}
         self._embedder = embedder
         self.parser: Parser | None = None
@@ -111,6 +115,18 @@ class GrammarAutomaton(ByteAutomaton):
 
         `still`: the bytes of which one is to be read now, as bits.
         """
+        if still == -1:
+            while len(threads) == 1:
+                (state, context), = threads
+                kind = self._kinds.get(state) or self._kind(state)
+                if kind[0] == _ENDED:
+                    threads = self.contexts.returns(context, kind[1])
+                elif kind[0] == _BEGUN:
+                    return self._begun(context, state, kind)
+                elif kind[0] == _COUNTED:
+                    return kind[1], self._frame((context,), kind[2])
+                else:
+                    break
         key = (threads, still)
         try:
             return self._entered[key]
@@ -119,18 +135,6 @@ class GrammarAutomaton(ByteAutomaton):
             return found
 
     def _enter(self, threads: tuple[Thread, ...], still: int) -> tuple[int, int] | None:
-        if len(threads) == 1 and still == -1:
-            (state, context), = threads
-            counted = self.rows.counted(state)
-            if counted is not None:
-                chars, most, after = counted
-                return self.rows.counting(chars, after), self._frame((context,), most)
-            rule = self.cells.ended(state)
-            if rule > START:  # nothing but the end of a rule
-                return self.enter(self.contexts.returns(context, rule))
-            begun = self._begun(state, context)
-            if begun is not None:
-                return begun
         closed = self.contexts.close(threads)
         if still != -1:
             idle = {thread for thread in threads if not self.rows.read_bytes(thread[0]) & still}
@@ -157,23 +161,33 @@ class GrammarAutomaton(ByteAutomaton):
             row = self._live[key] = self.rows.live(states, closed.ended)
         return row, self._frame(tuple([context for _, context in groups]), BIG)
 
-    def _begun(self, state: int, context: int) -> tuple[int, int] | None:
+    def _kind(self, state: int) -> tuple[int, int, int, int]:
+        """What happens to a thread that is alone, whatever its context: see `_ENDED` and those after it."""
+        counted = self.rows.counted(state)
+        rule = self.cells.ended(state)
+        if counted is not None:
+            chars, most, after = counted
+            kind = (_COUNTED, self.rows.counting(chars, after), most, 0)
+        elif rule > START:
+            kind = (_ENDED, rule, 0, 0)
+        else:
+            kind = self._new_beginning(state) or (_OTHER, 0, 0, 0)
+        self._kinds[state] = kind
+        return kind
+
+    def _begun(self, context: int, state: int, kind: tuple[int, int, int, int]) -> tuple[int, int]:
         """`placed` for one thread where nothing ends: the row is the same for every context."""
-        if state not in self._beginnings:
-            self._beginnings[state] = self._new_beginning(state)
-        beginning = self._beginnings[state]
-        if beginning is None:
-            return None
-        row, reads, later = beginning
-        if row and not later:
+        _, row, reads, later = kind
+        if not later:
             return row, self._frame((context,), BIG)
         new = self.contexts.begun((state, context))
         if not reads:
             return row, self._frame((new,), BIG)
-        return None if new == context else (row, self._frame((context, new) if later > 0 else (new, context), BIG))
+        if new == context:  # both are one place then
+            return self.placed(self.contexts.close(((state, context),)))
+        return row, self._frame((context, new) if later > 0 else (new, context), BIG)
 
-    def _new_beginning(self, state: int) -> tuple[int, bool, int] | None:
-        """(row, whether the state reads, 1 or -1 if what begins has its place after or before it; else 0)."""
+    def _new_beginning(self, state: int) -> tuple[int, int, int, int] | None:
         found = self.contexts.beginning(state)
         if found is None or found == (False, ()):
             return None
@@ -181,7 +195,7 @@ class GrammarAutomaton(ByteAutomaton):
         own, new = (state,), tuple(sorted(starts))
         groups = sorted(group for group in ((own,) if reads else ()) + ((new,) if new else ()))
         row = self.rows.live(frozenset((one, place) for place, group in enumerate(groups) for one in group), False)
-        return row, reads, 0 if not new else 1 if groups[-1] == new else -1
+        return _BEGUN, row, int(reads), 0 if not new else 1 if groups[-1] == new else -1
 
     def _frame(self, places: Places, most: int) -> int:
         key = (self.number, "grammar", places, most)

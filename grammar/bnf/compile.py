@@ -59,7 +59,9 @@ def compile_grammar(
 def _schema(schema: JsonSchema, json: EmbeddedJson) -> JsonAutomaton:
     try:
         return json(schema.schema, schema.options)
-    except GrammarError:
+    except GrammarError as error:  # its pointer leads into the schema, its place there
+        if schema.place.line:
+            error.message = f"line {schema.place.line}, column {schema.place.column}: {error.message}"
         raise
     except (TypeError, ValueError) as error:  # options that json_schema does not have, or not so
         raise GrammarTextError(str(error), line=schema.place.line, column=schema.place.column) from None

@@ -20,9 +20,11 @@ from .lower import START
 
 ROOT: Final = 0
 """The context of the whole text."""
-MAX_THREADS: Final = 400
+MAX_THREADS: Final = 600
 
 Thread = tuple[int, int]
+Facts = tuple[bool, bool, int, bool, list[tuple[int, int]]]
+"""Of a state: whether it reads, whether it calls rules, what it ends, whether it is a loop at an end, schemas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,9 @@ class Contexts:
         self._known: dict[tuple[Thread, ...], int] = {(): ROOT}
         self._reach: dict[int, int] = {}
         self._beginnings: dict[int, tuple[bool, tuple[int, ...]] | None] = {}
+        self._facts: dict[int, Facts] = {}
+        self._afters: dict[tuple[int, int], tuple[tuple[int, ...], bool]] = {}
+        self._loops: dict[int, tuple[int, int]] = {}
         self._returns: dict[tuple[int, int], tuple[Thread, ...]] = {}
         self._costs: dict[tuple[int, int], tuple[int, Thread | None]] = {}
 
@@ -73,23 +78,24 @@ class Contexts:
         calling: list[Thread] = []
         reading: dict[Thread, None] = {}
         schemas: dict[tuple[int, Thread], None] = {}
+        known = self._returns
         while waiting:
             thread = waiting.pop()
             state, context = thread
-            facts = info(state)
-            if facts.edges or facts.tokens:
+            reads, calls, final, loops, beginning_schemas = self._facts.get(state) or self._find_facts(state)
+            if reads:
                 reading[thread] = None
-            for number, after in facts.schemas:
+            for number, after in beginning_schemas:
                 schemas[number, (after, context)] = None
-            if facts.calls:
+            if calls:
                 calling.append(thread)
-            if facts.final == START:
+            if final == START:
                 ended = True
-            elif facts.final >= 0:
-                targets = self.returns(context, facts.final)
-                if self._says_no_more(state, targets):
+            elif final >= 0:
+                targets = known.get((context, final)) or self.returns(context, final)
+                if loops and self._says_no_more(state, targets):
                     reading.pop(thread, None)
-                    if facts.calls:
+                    if calls:
                         calling.pop()
                 for target in targets:
                     if target not in kernel:
@@ -109,6 +115,13 @@ class Contexts:
                 for number, after in facts.schemas:
                     schemas[number, (after, context)] = None
         return Closed(tuple(reading), tuple(schemas), ended)
+
+    def _find_facts(self, state: int) -> Facts:
+        info = self._cells.info(state)
+        found = self._facts[state] = (
+            bool(info.edges or info.tokens), bool(info.calls), info.final, self._cells.loop(state)[1], info.schemas
+        )
+        return found
 
     def _says_no_more(self, state: int, targets: tuple[Thread, ...]) -> bool:
         """Whether a thread reads nothing that those after its rule, where it may end at once, do not read as well.
@@ -142,6 +155,11 @@ class Contexts:
     def _find_returns(self, context: int, rule: int) -> dict[Thread, None]:
         found: dict[Thread, None] = {}
         kernel = self._kernels[context]
+        if len(kernel) == 1:  # the usual case: what is after the rule there is known from the state alone
+            state, outer = kernel[0]
+            after, others = self._after(state, rule)
+            if not others:
+                return dict.fromkeys([(target, outer) for target in after])
         for state, outer in kernel:
             for called, after in self._cells.info(state).calls:
                 if called == rule:
@@ -154,6 +172,18 @@ class Contexts:
             for called, after in self._cells.info(self._cells.start(other)).calls:
                 if called == rule:
                     found[after, self._within(kernel, other)] = None
+        return found
+
+    def _after(self, state: int, rule: int) -> tuple[tuple[int, ...], bool]:
+        """(where a rule leads that a state calls, whether other rules that begin with it call it as well)."""
+        found = self._afters.get((state, rule))
+        if found is None:
+            info, start = self._cells.info, self._cells.start
+            after = tuple(dict.fromkeys([after for called, after in info(state).calls if called == rule]))
+            others = any(
+                called == rule for other in bits_of(self._reached(state)) for called, _ in info(start(other)).calls
+            )
+            found = self._afters[state, rule] = (after, others)
         return found
 
     def _entered(self, calling: list[Thread]) -> list[tuple[int, int]]:
@@ -196,14 +226,23 @@ class Contexts:
         if len(kernel) != 1:
             return -1
         (state, context), = kernel
-        calls = self._cells.info(state).calls
-        if len(calls) != 1 or self._reached(state) != 1 << calls[0][0]:
-            return -1
-        rule, after = calls[0]
-        if self._cells.rule(after) != rule:
+        loop = self._loops.get(state)
+        if loop is None:
+            loop = self._loops[state] = self._looped(state)
+        rule, after = loop
+        if rule < 0:
             return -1
         targets = self.returns(context, rule)
         return context if targets and self._says_no_more(after, targets) else -1
+
+    def _looped(self, state: int) -> tuple[int, int]:
+        """(rule, state after it) if the state's rule calls only itself before a loop at its end; else (-1, -1)."""
+        calls = self._cells.info(state).calls
+        if len(calls) == 1 and self._reached(state) == 1 << calls[0][0]:
+            rule, after = calls[0]
+            if self._cells.rule(after) == rule and self._cells.loop(after)[1]:
+                return rule, after
+        return -1, -1
 
     def _reached(self, state: int) -> int:
         """The rules that begin where the state stands, as bits."""
