@@ -60,7 +60,7 @@ class Stamps:
 def beside_slow(parts: Parts, schema: Any, others: list[Any], prompt: tuple[int, ...]) -> dict[str, float]:
     """`others`: their schemas, None for a request without one; each should go on for a thousand tokens."""
     compiler = GrammarCompiler(parts.compiler.vocabulary)
-    parts = replace(parts, compiler=compiler, fill_masks=compiler.fill_masks)
+    parts = replace(parts, compiler=compiler)
     grammars = [None if other is None else compiler.json_schema(other) for other in others]
     config = EngineConfig(max_batch=len(others) + 1, prefill_chunk=256)
     with Housekeeping(lambda: True), EngineService(config, parts=parts) as service:

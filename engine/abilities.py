@@ -20,17 +20,17 @@ class ForeseeingMatcher(GuidedMatcher, Protocol):
         ...
 
 
-def is_guided(matcher: object) -> TypeGuard[GuidedMatcher]:
+def is_guided(matcher: Any) -> TypeGuard[GuidedMatcher]:
     """Whether it knows its ways out."""
     return _has(type(matcher), GuidedMatcher)
 
 
-def is_forking(matcher: object) -> TypeGuard[ForkingMatcher]:
+def is_forking(matcher: Any) -> TypeGuard[ForkingMatcher]:
     """Whether it can be copied."""
     return _has(type(matcher), ForkingMatcher)
 
 
-def is_foreseeing(matcher: object) -> TypeGuard[ForeseeingMatcher]:
+def is_foreseeing(matcher: Any) -> TypeGuard[ForeseeingMatcher]:
     """Whether it can tell beforehand what takes time."""
     return _has(type(matcher), ForeseeingMatcher)
 

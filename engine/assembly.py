@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from ..grammar import GrammarCompiler, Matcher, Vocabulary
+from ..grammar import GrammarCompiler, Vocabulary
 from ..plugins import create_manager
 from ..samplers.quick import QuickDraw
 from .config import EngineConfig
@@ -62,8 +62,6 @@ def open_parts(config: EngineConfig, progress: Callable[[str, float], None] | No
         vocabulary_size=model.config.vocab_size,
         context_length=model.max_context,
         compiler=compiler,
-        fill_masks=compiler.fill_masks,
-        native_matcher=Matcher,
         draft=draft,
         draw=_draw_kernel(),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..plugins.protocols import Matcher
+from ..plugins.protocols import GuidedMatcher
 from .abilities import is_guided
 from .choice import Choice
 from .tokenizer import TextTokenizer
@@ -85,7 +85,7 @@ class Jumps:
         return tuple(ids[start:end])
 
 
-def _takes(matcher: Matcher, tokens: tuple[int, ...]) -> bool:
+def _takes(matcher: GuidedMatcher, tokens: tuple[int, ...]) -> bool:
     """Whether a matcher that takes only what the tokenizer would give takes these: seen after a few tokens alone, they
     may be others than after the whole text.
     """

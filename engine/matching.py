@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,15 +17,16 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from ..plugins.protocols import Matcher
 from ..samplers import RowLogprobs
-from .abilities import is_foreseeing
+from .abilities import is_foreseeing, is_forking
 from .choice import Choice
 from .errors import GrammarFault
 from .explain import MaskEffect, Pointers
 from .guide import advance, advance_by
 from .jumps import Jumps
 from .masking import Masks
-from .speculation.drafts import Ahead
+from .speculation.drafts import Ahead, Draft, follow
 from .workers import DONE, Job, Workers
 
 LEAST_PATIENCE = 0.005
@@ -65,10 +66,13 @@ class Course:
 
     `row`: uint32 [W], the mask of the next token once `masked`. `taking`: a token is being taken, so that `row` and the
     output are of before it. `kept`: logits that wait for the mask, float32 [V]. `fault`: why there is no mask.
-    `lock` is held by whoever uses the matcher; `place`: how many tokens were given to it to take.
+    `lock` is held by whoever uses the matcher; `place`: how many tokens were given to it to take. `following`: what
+    follows a guess from it.
     """
 
-    __slots__ = ("choice", "drawn", "fault", "job", "kept", "lock", "masked", "place", "row", "taken", "taking")
+    __slots__ = (
+        "choice", "drawn", "fault", "following", "job", "kept", "lock", "masked", "place", "row", "taken", "taking",
+    )  # fmt: skip
 
     def __init__(self, choice: Choice, width: int) -> None:
         self.choice = choice
@@ -80,12 +84,13 @@ class Course:
         self.kept: NDArray[np.float32] | None = None
         self.fault: GrammarFault | None = None
         self.job: Job | None = None
+        self.following: Job = DONE
         self.lock = threading.Lock()
         self.place = 0
 
 
 class AheadMask:
-    """The mask of a place along a draft, in the making; `row` is uint32 [W] once it is had."""
+    """The mask of a place along a draft, in the making; `row` is uint32 [W] once it is had, None where it cannot be."""
 
     __slots__ = ("job", "place", "row")
 
@@ -93,6 +98,20 @@ class AheadMask:
         self.place = place
         self.row: NDArray[np.uint32] | None = None
         self.job: Job | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether its matcher is no longer at work."""
+        return self.job is None or self.job.done
+
+
+class Followed:
+    """A guess in the making: `draft` is what its matcher takes of it, None if that is nothing."""
+
+    __slots__ = ("draft",)
+
+    def __init__(self) -> None:
+        self.draft: Draft | None = None
 
 
 @dataclass(slots=True)
@@ -174,6 +193,40 @@ class Matching:
             if course.taken is not None and not course.taken.complete and not course.masked:
                 self._ask(course)
         return found
+
+    # ---- drafts
+
+    def follow(self, guesses: Mapping[Choice, Sequence[int]], ends: Container[int]) -> dict[Choice, Draft]:
+        """Drafts of guessed tokens, up to those that end an output or that grammars refuse. A choice whose matcher
+        takes long for it has none, and is not asked for another until that is done.
+        """
+        drafts: dict[Choice, Draft] = {}
+        asked: list[tuple[Choice, Followed, Job]] = []
+        for choice, tokens in guesses.items():
+            course = self._courses.get(choice)
+            if course is None:
+                draft = follow(None, tokens, ends)
+                if draft is not None:
+                    drafts[choice] = draft
+            elif course.following.done:
+                followed = Followed()
+                course.following = self._workers.put(partial(_follow, course, followed, tokens, ends))
+                asked.append((choice, followed, course.following))
+        self._wait((), [job for _, _, job in asked])
+        return drafts | {choice: each.draft for choice, each, job in asked if job.done and each.draft is not None}
+
+    def look(self, wanted: Sequence[tuple[Choice, Matcher, int]]) -> list[AheadMask]:
+        """The place and mask after one more token, for matchers of choices or forks of these; waits a little."""
+        masks = [AheadMask(Ahead(None)) for _ in wanted]
+        for mask, (choice, matcher, token) in zip(masks, wanted, strict=True):
+            mask.job = self._workers.put(partial(_look, self._courses[choice], mask, matcher, token, self._masks.width))
+        self._wait((), [mask.job for mask in masks if mask.job is not None])
+        return masks
+
+    def row(self, choice: Choice) -> NDArray[np.uint32]:
+        """uint32 [W]: the mask of the choice's next token, which `is_masked`."""
+        course = self._courses.get(choice)
+        return self._masks.free(1)[0] if course is None else course.row.copy()
 
     # ---- masks
 
@@ -338,6 +391,29 @@ def _fill_ahead(mask: AheadMask, width: int) -> None:
         assert mask.place.matcher is not None
         mask.place.matcher.fill_mask(row)
         mask.row = row
+
+
+def _follow(course: Course, followed: Followed, tokens: Sequence[int], ends: Container[int]) -> None:
+    fork = _fork(course, course.choice.matcher)
+    if fork is not None:
+        followed.draft = follow(fork, tokens, ends)
+
+
+def _look(course: Course, mask: AheadMask, matcher: Matcher, token: int, width: int) -> None:
+    fork = _fork(course, matcher)
+    with suppress(Exception):
+        if fork is not None and fork.accept(token):
+            mask.place.matcher = fork
+            _fill_ahead(mask, width)
+
+
+def _fork(course: Course, matcher: Matcher | None) -> Matcher | None:
+    """None where it cannot be copied."""
+    with course.lock, suppress(Exception):
+        if is_forking(matcher):
+            fork: Matcher = matcher.fork()
+            return fork
+    return None
 
 
 def _fault(error: Exception) -> GrammarFault:

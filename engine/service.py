@@ -15,7 +15,7 @@ from typing import Any, Self
 from ..grammar.errors import GrammarError
 from ..plugins import PluginError, Plugins
 from ..plugins.metrics import MetricsSnapshot
-from ..plugins.protocols import CompiledGrammar, GuidedMatcher, KVCache, MaskFiller, Matcher, WayOut
+from ..plugins.protocols import CompiledGrammar, GuidedMatcher, KVCache, Matcher, WayOut
 from ..plugins.shipped_kv import PrefixKV
 from ..samplers import SamplerChain, SamplingParams
 from ..samplers.quick import QuickDraw
@@ -59,8 +59,8 @@ class Parts:
     """What a service runs: made by `assembly.open_parts` from a configuration, or put together by a test.
 
     `vocabulary_size`: V, the width of the logits. `context_length`: tokens that one sequence may hold. `compiler`: the
-    grammar compiler, None where no request is constrained. `native_matcher`: the type that `fill_masks` takes. `draft`:
-    the model that guesses, where `speculation` is "draft". `draw`: the kernel for the common sampling chain.
+    grammar compiler, None where no request is constrained. `draft`: the model that guesses, where `speculation` is
+    "draft". `draw`: the kernel for the common sampling chain.
     """
 
     name: str
@@ -71,8 +71,6 @@ class Parts:
     vocabulary_size: int
     context_length: int
     compiler: Any = None
-    fill_masks: MaskFiller | None = None
-    native_matcher: type | tuple[type, ...] = ()
     draft: DraftParts | None = None
     draw: QuickDraw | None = None
 
@@ -378,8 +376,8 @@ def _build(
     )
     vocabulary = getattr(parts.compiler, "vocabulary", None)
     jumps = Jumps(parts.tokenizer, vocabulary.continued) if config.jump_forward and vocabulary is not None else None
-    speculator = _speculator(config, parts)
     matching = Matching(_masks(parts), jumps)
+    speculator = _speculator(config, parts, matching)
     loop = Loop(parts.model, parts.tokenizer, scheduler, chain, matching, speculator, ended)
     # Between two steps, so as long as no running answer needs what it takes.
     return loop, scheduler, Embeddings(parts.model, parts.cache, kv.reserve, limits.prefill_chunk)
@@ -387,22 +385,20 @@ def _build(
 
 def _masks(parts: Parts) -> Masks:
     tokenizer = parts.tokenizer
-    return Masks(
-        parts.vocabulary_size, tokenizer.size, tokenizer.eos_ids, fill=parts.fill_masks, native=parts.native_matcher
-    )
+    return Masks(parts.vocabulary_size, tokenizer.size, tokenizer.eos_ids)
 
 
-def _speculator(config: EngineConfig, parts: Parts) -> Speculator | None:
+def _speculator(config: EngineConfig, parts: Parts, matching: Matching) -> Speculator | None:
     if config.speculation == "off":
         return None
     limits, ends = config.limits, frozenset(parts.tokenizer.eos_ids)
-    drafter: Drafter = PromptLookup(ends)
+    drafter: Drafter = PromptLookup(ends, matching.follow)
     if config.speculation == "draft":
         draft = parts.draft
         if draft is None:
             raise ConfigError('speculation is "draft", and there is no draft model', key="draft_model")
         drafter = DraftModel(
-            draft.model, draft.cache, PrefixKV(draft.cache), _masks(parts), ends,
+            draft.model, draft.cache, PrefixKV(draft.cache), matching, ends,
             context_length=draft.context_length, chunk=limits.prefill_chunk, size=parts.vocabulary_size,
         )  # fmt: skip
     return Speculator(drafter, longest=config.draft_length or DRAFT_LENGTH, chunk=limits.prefill_chunk, pace=Pace())

@@ -24,7 +24,6 @@ __all__ = [
     "KVManager",
     "Logits",
     "LogitsProcessor",
-    "MaskFiller",
     "MaskRows",
     "Matcher",
     "Phase",
@@ -130,14 +129,6 @@ class Compiler(Protocol):
     def grammar(self, text: str, **options: Any) -> Any: ...
 
     def structural_tag(self, spec: Any, **options: Any) -> Any: ...
-
-
-class MaskFiller(Protocol):
-    """Fills a batch of masks at once."""
-
-    def __call__(self, matchers: Sequence[Any], rows: MaskRows, /) -> object:
-        """Row i of `rows`, uint32 [len(matchers), W], is filled for matcher i."""
-        ...
 
 
 @runtime_checkable

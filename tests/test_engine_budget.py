@@ -13,7 +13,7 @@ from engine_toys import EOS, PADDED, TEXT, Inbox, ids, run, toy_parts, toy_servi
 from slipcast.engine.errors import ContextLengthError, RequestError
 from slipcast.engine.request import Failed, GenerationRequest, TextDelta
 from slipcast.engine.service import Parts
-from slipcast.grammar import GrammarCompiler, Matcher, Vocabulary
+from slipcast.grammar import GrammarCompiler, Vocabulary
 from slipcast.samplers import SamplingParams
 
 
@@ -24,7 +24,7 @@ def compiler() -> GrammarCompiler:
 
 def constrained_parts(compiler: GrammarCompiler, **options: int) -> Parts:
     return dataclasses.replace(
-        toy_parts(**options), compiler=compiler, fill_masks=compiler.fill_masks, native_matcher=Matcher
+        toy_parts(**options), compiler=compiler
     )
 
 

@@ -26,7 +26,7 @@ from engine_toys import (
 from slipcast.engine.errors import GrammarFault, RequestFault
 from slipcast.engine.request import GenerationRequest, Reasoning, TextDelta, TokenNote
 from slipcast.engine.service import Parts
-from slipcast.grammar import GrammarCompiler, Matcher, Vocabulary
+from slipcast.grammar import GrammarCompiler, Vocabulary
 from slipcast.samplers import SamplingParams
 from slipcast.samplers.logprobs import FLOOR
 from test_engine_jumps import letters
@@ -46,7 +46,7 @@ def compiler() -> GrammarCompiler:
 
 def parts_of(compiler: GrammarCompiler, **options: int) -> Parts:
     return dataclasses.replace(
-        toy_parts(**options), compiler=compiler, fill_masks=compiler.fill_masks, native_matcher=Matcher
+        toy_parts(**options), compiler=compiler
     )
 
 

@@ -11,7 +11,7 @@ from slipcast.engine.jumps import Jumps
 from slipcast.engine.request import GenerationRequest, TextDelta
 from slipcast.engine.service import Parts
 from slipcast.engine.tokenizer import TextTokenizer
-from slipcast.grammar import GrammarCompiler, Matcher, Vocabulary
+from slipcast.grammar import GrammarCompiler, Vocabulary
 from slipcast.samplers import SamplingParams
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
@@ -42,8 +42,6 @@ def parts_of(compiler: GrammarCompiler, **options: int) -> Parts:
         toy_parts(**options),
         tokenizer=letters(),
         compiler=compiler,
-        fill_masks=compiler.fill_masks,
-        native_matcher=Matcher,
     )
 
 

@@ -108,6 +108,35 @@ def test_others_go_on_while_a_matcher_is_at_work(where, at, speculation):
         assert service.stats().late_matches or where != "fill"
 
 
+def test_nobody_waits_for_a_draft_that_a_grammar_takes_long_to_follow():
+    """Not even its own request: it goes on without one."""
+    reached, go_on = threading.Event(), threading.Event()
+
+    class Slow(WordMatcher):
+        forked = False
+
+        def fork(self) -> Slow:
+            fork = super().fork()
+            fork.forked = True
+            return fork
+
+        def accept(self, token: int) -> bool:
+            if self.forked:
+                reached.set()
+                assert go_on.wait(60)
+            return super().accept(token)
+
+    class Grammar:
+        def matcher(self) -> Slow:
+            return Slow(["abcabcabcabc"])
+
+    with toy_service(speculation="prompt-lookup") as service:
+        slow = run(service, request("abcabcabc", Grammar()))
+        assert reached.is_set() and not go_on.is_set() and slow.text() == "abcabcabcabc"
+        assert run(service, request("q", WordGrammar(["quick"]))).text() == "quick"
+        go_on.set()
+
+
 def test_many_slow_matchers_leave_a_quick_one_alone():
     gates = [Gate("fill", i) for i in range(MOST - 1)]
     with toy_service(max_batch=MOST + 2, prefill_chunk=16) as service:
@@ -136,7 +165,7 @@ def test_a_step_takes_no_longer_beside_a_slow_matcher():
         slow.wait()
     pauses, usual = np.diff(beside.times), np.diff(alone.times)
     assert np.median(pauses) < 1.5 * np.median(usual)
-    assert np.sort(pauses)[-3] < 2 * np.sort(usual)[-3] + STEP
+    assert np.percentile(pauses, 80) < np.percentile(usual, 90) + STEP
 
 
 def test_a_schema_that_takes_seconds_delays_others_by_no_more_than_a_step(short_turns):

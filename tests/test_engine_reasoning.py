@@ -15,7 +15,7 @@ from slipcast.engine.reasoning import Marker, ReasoningStream, is_open, reasonin
 from slipcast.engine.request import GenerationRequest, Reasoning, TextDelta
 from slipcast.engine.service import Parts
 from slipcast.engine.text import StopMatch
-from slipcast.grammar import GrammarCompiler, Matcher, Vocabulary
+from slipcast.grammar import GrammarCompiler, Vocabulary
 from slipcast.samplers import SamplingParams
 from slipcast.samplers import masks as bits
 
@@ -29,7 +29,7 @@ def compiler() -> GrammarCompiler:
 
 def thinking_parts(compiler: GrammarCompiler, **options: int) -> Parts:
     return dataclasses.replace(
-        toy_parts(**options), compiler=compiler, fill_masks=compiler.fill_masks, native_matcher=Matcher
+        toy_parts(**options), compiler=compiler
     )
 
 

@@ -32,6 +32,7 @@ from slipcast.engine.config import EngineConfig
 from slipcast.engine.errors import ConfigError, ModelFault
 from slipcast.engine.request import Failed, GenerationRequest
 from slipcast.engine.service import DraftParts
+from slipcast.engine.speculation.drafts import follow
 from slipcast.engine.speculation.lookup import SIZES, PromptLookup
 from slipcast.engine.speculation.pace import Pace
 from slipcast.plugins import create_manager, hookimpl
@@ -429,6 +430,11 @@ def choice_of(text: list[int]):
     return ActiveRequest(GenerationRequest([1, *text], SamplingParams()), lambda event: None, [None], 99, 0).choices[0]
 
 
+def free(guesses, ends):
+    """The drafts where no grammar is."""
+    return {choice: draft for choice, tokens in guesses.items() if (draft := follow(None, tokens, ends)) is not None}
+
+
 def naive(text: list[int], count: int) -> list[int]:
     for size in SIZES:
         for start in range(len(text) - size - 1, -1, -1):
@@ -443,7 +449,7 @@ def naive(text: list[int], count: int) -> list[int]:
 @given(st.lists(st.integers(1, 4), max_size=40), st.lists(st.integers(1, 4), min_size=1, max_size=20))
 def test_look_up_finds_the_latest_longest_match(prompt, output):
     choice = choice_of(prompt)
-    drafter = PromptLookup(frozenset({EOS}))
+    drafter = PromptLookup(frozenset({EOS}), free)
     for token in output:
         choice.output.append(token)
         offers = drafter.offer({choice: 5})
@@ -457,7 +463,7 @@ def test_look_up_finds_the_latest_longest_match(prompt, output):
 
 def test_drafts_end_before_an_end_token():
     choice = choice_of([5, 6, 7, EOS, 5, 6])
-    drafter = PromptLookup(frozenset({EOS}))
+    drafter = PromptLookup(frozenset({EOS}), free)
     choice.output.append(7)
     assert drafter.offer({choice: 5}) == {}
     choice.output[-1] = 6

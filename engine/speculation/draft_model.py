@@ -7,7 +7,6 @@ number of the choice's random stream at each place. Where the two models nearly 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -22,11 +21,11 @@ from ...samplers import SamplerChain
 from ...samplers.choice import SeededSampler
 from ...samplers.transforms import LogitBias, MinP, Temperature, TopK, TopP
 from ..choice import Choice
-from .drafts import SLOW, Ahead, Draft, after
+from .drafts import Ahead, Draft
 
 if TYPE_CHECKING:
     from ..loop import StepModel
-    from ..masking import Masks
+    from ..matching import Matching
 
 _FEW = 16
 """Tokens that a choice may be behind when its guessing begins; more are caught up with before, a chunk at a time."""
@@ -43,13 +42,17 @@ class _Line:
 
 @dataclass(slots=True)
 class _Guessing:
-    """A draft in the making. `shadow`: the choice as it would be with the draft's tokens in its output."""
+    """A draft in the making. `shadow`: the choice as it would be with the draft's tokens in its output.
+
+    `row`: uint32 [W], what may come next.
+    """
 
     choice: Choice
     line: _Line
     length: int
     shadow: Choice
     matcher: Matcher | None
+    row: NDArray[np.uint32]
     tokens: list[int] = field(default_factory=list)
     places: list[Ahead] = field(default_factory=list)
     over: bool = False
@@ -63,15 +66,15 @@ class DraftModel:
     """A drafter with a model and a cache of its own."""
 
     def __init__(
-        self, model: StepModel, cache: KVCache, kv: KVManager, masks: Masks, ends: frozenset[int], *,
+        self, model: StepModel, cache: KVCache, kv: KVManager, matching: Matching, ends: frozenset[int], *,
         context_length: int, chunk: int, size: int,
     ) -> None:  # fmt: skip
-        """`kv`: the manager of `cache`. `masks`: not shared with another thread. `ends`: tokens that end an output.
+        """`kv`: the manager of `cache`. `ends`: tokens that end an output.
 
         `context_length`: tokens of a sequence; `chunk`: tokens of a step. `size`: V of the model that verifies; logits
         are cut or padded to it.
         """
-        self._model, self._cache, self._kv, self._masks, self._ends = model, cache, kv, masks, ends
+        self._model, self._cache, self._kv, self._matching, self._ends = model, cache, kv, matching, ends
         self._context, self._chunk, self._size = context_length, chunk, size
         self._chain = SamplerChain((LogitBias(), Temperature(), TopK(), TopP(), MinP()), SeededSampler())
         self._lines: dict[Choice, _Line] = {}
@@ -111,7 +114,8 @@ class DraftModel:
         for choice, length in lengths.items():
             shadow = copy(choice)
             shadow.output = list(choice.output)
-            guessing.append(_Guessing(choice, self._lines[choice], length, shadow, choice.matcher))
+            row = self._matching.row(choice)
+            guessing.append(_Guessing(choice, self._lines[choice], length, shadow, choice.matcher, row))
             self._chain.start(shadow)
         try:
             chunks = [choice.tokens(len(self._lines[choice].tokens)) for choice in lengths]
@@ -175,20 +179,25 @@ class DraftModel:
         return np.concatenate([logits, padding], axis=1)
 
     def _draw(self, guessing: Sequence[_Guessing], logits: NDArray[np.float32]) -> None:
-        started = time.perf_counter()
-        masks = self._masks.prepare([Ahead(each.matcher) for each in guessing])
-        if time.perf_counter() - started > SLOW:
-            self._slow.update(each.choice for each in guessing if each.matcher is not None)
-        outcome = self._chain.run(np.ascontiguousarray(logits), [each.shadow for each in guessing], masks.rows)
+        rows = np.stack([each.row for each in guessing])
+        outcome = self._chain.run(np.ascontiguousarray(logits), [each.shadow for each in guessing], rows)
+        tokens = outcome.tokens.tolist()
         for i, each in enumerate(guessing):
-            token = int(outcome.tokens[i])
-            matcher = each.matcher if each.matcher is None else after(each.matcher, token)
-            if i in outcome.faults or token in self._ends or (matcher is None and each.matcher is not None):
-                each.over = True
-                continue
-            each.matcher = matcher
+            each.over = i in outcome.faults or tokens[i] in self._ends
+        drawn = [(each, token) for each, token in zip(guessing, tokens, strict=True) if not each.over]
+        constrained = [(each.choice, each.matcher, token) for each, token in drawn if each.matcher is not None]
+        looks = iter(self._matching.look(constrained))
+        for each, token in drawn:
+            if each.matcher is not None:
+                look = next(looks)
+                if not look.done:
+                    self._slow.add(each.choice)
+                if not look.done or look.row is None:
+                    each.over = True
+                    continue
+                each.matcher, each.row = look.place.matcher, look.row
             each.tokens.append(token)
-            each.places.append(Ahead(matcher))
+            each.places.append(Ahead(each.matcher))
             each.shadow.output.append(token)
 
     def _tell(self, line: _Line, right: int) -> None:

@@ -9,9 +9,6 @@ from ...plugins.protocols import Matcher
 from ..abilities import is_forking
 from ..choice import Choice
 
-SLOW = 0.02
-"""Seconds. A grammar that takes longer for a draft is not asked for another: the batch would wait for it."""
-
 
 @dataclass(slots=True)
 class Ahead:
@@ -45,15 +42,15 @@ def can_follow(choice: Choice) -> bool:
     return choice.matcher is None or is_forking(choice.matcher)
 
 
-def follow(choice: Choice, tokens: Sequence[int], ends: Container[int]) -> Draft | None:
-    """A draft of `tokens` up to the first that ends the output or that the choice's grammar does not allow."""
+def follow(matcher: Matcher | None, tokens: Sequence[int], ends: Container[int]) -> Draft | None:
+    """A draft of `tokens` up to the first that ends the output or that the matcher, where there is one, refuses."""
     places: list[Ahead] = []
-    at = choice.matcher
+    at = matcher
     for token in tokens:
         if token in ends:
             break
         at = after(at, token)
-        if at is None and choice.matcher is not None:
+        if at is None and matcher is not None:
             break
         places.append(Ahead(at))
     return Draft(tokens[: len(places)], places) if places else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from ..choice import Choice
-from .drafts import SLOW, Draft, follow
+from .drafts import Draft
+
+Follow = Callable[[Mapping[Choice, Sequence[int]], Container[int]], Mapping[Choice, Draft]]
+"""From guessed tokens of choices, and those that end an output, to the drafts that grammars allow."""
 
 SIZES = (4, 3, 2)
 """How many last tokens are looked for; longer ones first, since what follows them is surer."""
@@ -45,29 +47,24 @@ class _Index:
 class PromptLookup:
     """A drafter without a model."""
 
-    def __init__(self, ends: frozenset[int]) -> None:
+    def __init__(self, ends: frozenset[int], follow: Follow) -> None:
         """`ends`: tokens that end an output, and so a draft."""
         self._ends = ends
+        self._follow = follow
         self._indexes: dict[Choice, _Index] = {}
         self._offers: dict[Choice, Draft] = {}
-        self._slow: set[Choice] = set()
 
     def offer(self, choices: Mapping[Choice, int]) -> dict[Choice, int]:
         """How many tokens can be guessed for each choice, at most as many as asked for."""
-        self._offers.clear()
+        guesses = {}
         for choice, count in choices.items():
-            if choice in self._slow:
-                continue
             index = self._indexes.get(choice)
             if index is None:
                 index = self._indexes[choice] = _Index(choice.tokens())
             index.tokens += choice.tokens(len(index.tokens))
-            started = time.perf_counter()
-            draft = follow(choice, index.guess(count), self._ends)
-            if choice.matcher is not None and time.perf_counter() - started > SLOW:
-                self._slow.add(choice)
-            if draft is not None:
-                self._offers[choice] = draft
+            if guess := index.guess(count):
+                guesses[choice] = guess
+        self._offers = dict(self._follow(guesses, self._ends))
         return {choice: len(draft.tokens) for choice, draft in self._offers.items()}
 
     def guess(self, lengths: Mapping[Choice, int]) -> dict[Choice, Draft]:
@@ -78,7 +75,6 @@ class PromptLookup:
         """The choice is over."""
         self._indexes.pop(choice, None)
         self._offers.pop(choice, None)
-        self._slow.discard(choice)
 
     def close(self) -> None:
         """Nothing but memory is held."""
