@@ -90,7 +90,9 @@ def _classified(names: tuple[str, ...], tests: tuple[Language, ...]) -> Alphabet
         others = complement(test)
         for signature, parts in classes:
             inside = [met for part in parts if not (met := intersect(part, test)).is_empty]
-            outside = [met for part in parts for other in others if not (met := intersect(part, other)).is_empty]
+            outside = parts
+            if inside:  # else none of them matches, and mostly so: what patterns match differs in its first characters
+                outside = [met for part in parts for other in others if not (met := intersect(part, other)).is_empty]
             refined += [(signature | 1 << i, inside)] if inside else []
             refined += [(signature, outside)] if outside else []
         classes = refined

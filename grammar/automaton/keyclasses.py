@@ -1,8 +1,8 @@
 """Undeclared keys told apart by the patterns they match.
 
-Filtering keys needs to know of each state which classes can still come. Several patterns are walked in full for that,
-in lockstep; they are small. Of one pattern beside which no other key may come nothing has to be known in advance, so
-that it may be as large as it likes (a bound on the length of keys is a state for each length).
+Filtering keys needs to know of each state which classes can still come. Where several patterns are alive they are
+walked in lockstep for that, in advance. Of one pattern nothing has to be known in advance, so that it may be as large
+as it likes (a bound on the length of keys is a state for each length).
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from typing import Final
 
 from ..errors import BudgetError
 from ..regular.charset import ALL, CharSet
-from ..regular.dfa import Dfa
+from ..regular.dfa import INFINITE, Dfa
 from .products import Part, ProductState, combined, tags_of
 
-MAX_STATES: Final = 60_000
-MAX_JOINT_STATES: Final = 20_000
+MAX_STATES: Final = 20_000
 
 
 class KeyClasses(ABC):
@@ -82,42 +81,59 @@ class _OnePattern(KeyClasses):
 
 
 class _Joint(KeyClasses):
-    """Any patterns in lockstep, walked in full."""
+    """Any patterns in lockstep. States in which several are alive are walked in advance, the others when asked for:
+    of one pattern alone what can still come is seen from its automaton.
+    """
 
     def __init__(self, patterns: tuple[Dfa, ...], other: bool) -> None:
         self._parts = tuple(Part(dfa, 1 << i) for i, dfa in enumerate(patterns))
         self._other = other
-        self._states: dict[ProductState, int] = {}
-        self._steps: list[list[tuple[CharSet, int]]] = []
+        self._numbers: dict[ProductState, int] = {}
+        self._states: list[ProductState] = []
+        self._steps: dict[int, list[tuple[CharSet, int]]] = {}
         dead: ProductState = (None,) * len(patterns)
         start: ProductState = tuple(dfa.start for dfa in patterns)
-        self.start = None if start == dead and not other else 0
-        matched: list[int] = []
-        if self.start is not None:
-            waiting = [start]
-            self._states[start] = 0
-            for state in waiting:
-                matched.append(tags_of(self._parts, state))
-                self._steps.append(self._step(state, waiting))
-        self.nothing = self._states.get(dead)
-        self.signatures = tuple(sorted({tags for tags in matched if tags or other}))
-        index = {signature: i for i, signature in enumerate(self.signatures)}
-        self._ending = [index.get(tags) for tags in matched]
-        self._lives = self._live()
+        self.start = None if start == dead and not other else self._number(start)
+        self.nothing = self._number(dead) if other else None
+        state = 0
+        while state < len(self._states):  # which grows meanwhile
+            if sum(own is not None for own in self._states[state]) > 1:
+                self.steps(state)
+                if len(self._states) > MAX_STATES:
+                    names = ", ".join(part.dfa.name for part in self._parts)
+                    raise BudgetError(f"the patterns of keys {names} have more than {MAX_STATES} states together")
+            state += 1
+        ahead = [self._alone(state) for state in range(len(self._states))]
+        self.signatures = tuple(sorted(set().union(*ahead)))
+        self._index = {signature: i for i, signature in enumerate(self.signatures)}
+        self._lives = [self._bits(signatures) for signatures in ahead]
+        self._spread()
 
     def steps(self, state: int) -> Sequence[tuple[CharSet, int]]:
-        return self._steps[state]
+        known = self._steps.get(state)
+        if known is None:
+            known = self._steps[state] = self._step(self._states[state])
+        return known
 
     def ending(self, state: int) -> int | None:
-        return self._ending[state]
+        return self._index.get(tags_of(self._parts, self._states[state]))
 
     def live(self, state: int) -> int:
+        while len(self._lives) <= state:
+            self._lives.append(self._bits(self._alone(len(self._lives))))
         return self._lives[state]
 
     def ahead(self, state: int) -> int:
         return 0
 
-    def _step(self, state: ProductState, waiting: list[ProductState]) -> list[tuple[CharSet, int]]:
+    def _number(self, state: ProductState) -> int:
+        number = self._numbers.get(state)
+        if number is None:
+            number = self._numbers[state] = len(self._states)
+            self._states.append(state)
+        return number
+
+    def _step(self, state: ProductState) -> list[tuple[CharSet, int]]:
         steps = combined(self._parts, state)
         if self._other:
             rest = ALL
@@ -125,25 +141,30 @@ class _Joint(KeyClasses):
                 rest = rest - chars
             if rest:
                 steps.append((rest, (None,) * len(state)))
-        numbered = []
-        for chars, target in steps:
-            number = self._states.get(target)
-            if number is None:
-                number = self._states[target] = len(self._states)
-                waiting.append(target)
-                limit = MAX_STATES if len(self._parts) == 1 else MAX_JOINT_STATES
-                if number >= limit:
-                    names = ", ".join(part.dfa.name for part in self._parts)
-                    raise BudgetError(f"the patterns of keys {names} have more than {limit} states together")
-            numbered.append((chars, number))
-        return numbered
+        return [(chars, self._number(target)) for chars, target in steps]
 
-    def _live(self) -> list[int]:
-        before: list[list[int]] = [[] for _ in self._steps]
-        for state, steps in enumerate(self._steps):
+    def _bits(self, signatures: set[int]) -> int:
+        return sum(1 << self._index[signature] for signature in signatures)
+
+    def _alone(self, number: int) -> set[int]:
+        """The signatures of keys from a state on; where several patterns are alive, that of a key that ends there."""
+        state = self._states[number]
+        alive = [(part, own) for part, own in zip(self._parts, state, strict=True) if own is not None]
+        if len(alive) > 1:
+            tags = tags_of(self._parts, state)
+            return {tags} if tags or self._other else set()
+        found = {part.tags for part, _ in alive}
+        if self._other and all(_refuses(part.dfa, own) for part, own in alive):
+            found.add(0)
+        return found
+
+    def _spread(self) -> None:
+        """Adds to what can come from a state what can come from those after it."""
+        before: list[list[int]] = [[] for _ in self._states]
+        for state, steps in self._steps.items():
             for _, target in steps:
                 before[target].append(state)
-        live = [0 if ending is None else 1 << ending for ending in self._ending]
+        live = self._lives
         waiting = [state for state, classes in enumerate(live) if classes]
         while waiting:
             state = waiting.pop()
@@ -151,4 +172,25 @@ class _Joint(KeyClasses):
                 if live[state] & ~live[source]:
                     live[source] |= live[state]
                     waiting.append(source)
-        return live
+
+
+def _refuses(dfa: Dfa, start: int) -> bool:
+    """Whether some text is refused from a state on."""
+    if dfa.universal(start):
+        return False
+    if dfa.longest(start) < INFINITE:
+        return True
+    seen = {start}
+    waiting = [start]
+    for state in waiting:
+        if not dfa.accepting(state):
+            return True
+        rest = ALL
+        for chars, target in dfa.step(state):
+            rest = rest - chars
+            if target not in seen:
+                seen.add(target)
+                waiting.append(target)
+        if rest:
+            return True
+    return False
