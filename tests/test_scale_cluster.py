@@ -266,9 +266,10 @@ def test_a_replica_that_hangs_is_replaced_and_its_requests_are_answered(site: Si
 
 
 def test_the_number_of_replicas_follows_the_load(site: Site) -> None:
-    fourth = site.deploy("--replicas", "1", "--max-replicas", "2", "--target-requests", "2")
-    fourth.wait_for("serving ")
-    eventually(lambda: len(site.replicas()) == 1, 90)
+    # Autoscaling begins with as many as there are.
+    for more in ((), ("--max-replicas", "2", "--target-requests", "2")):
+        site.deploy("--replicas", "1", *more).wait_for("serving ")
+        eventually(lambda: len(site.replicas()) == 1, 90)
     ended = time.monotonic() + 240
 
     async def grow() -> None:
