@@ -52,13 +52,21 @@ def print_table(
 ) -> None:
     """A table on standard output. `numbers`: columns that are set to the right. A cell may be a rich Text."""
     fancy = is_fancy()
+    lines = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
+    shown = [i for i, name in enumerate(columns) if name or any(line[i].plain for line in lines)]
     frame = box.ROUNDED if fancy else None
     table = Table(title=title or None, title_justify="left", box=frame, pad_edge=fancy, show_header=any(columns))
-    for i, name in enumerate(columns):
-        table.add_column(name, justify="right" if i in numbers else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
-    console().print(table)
+    for i in shown:
+        table.add_column(columns[i], justify="right" if i in numbers else "left", overflow="fold")
+    for line in lines:
+        table.add_row(*(line[i] for i in shown))
+    if fancy:
+        console().print(table)
+        return
+    screen = console()
+    with screen.capture() as plain:
+        screen.print(table)
+    print("\n".join(line.rstrip() for line in plain.get().splitlines()))  # nothing behind the last column
 
 
 def print_panel(lines: Iterable[tuple[str, str]], title: str) -> None:

@@ -217,6 +217,7 @@ def test_check_says_what_is_enforced(slipcast: Command) -> None:
     assert ["enforced", "#/properties/x/maximum"] in [line[:2] for line in lines]
     assert ["annotation", "#/title"] in [line[:2] for line in lines]
     assert lines[-1][0] == "ok:"
+    assert all(line == line.rstrip() for line in out.splitlines())
 
 
 def test_check_as_json(slipcast: Command) -> None:
