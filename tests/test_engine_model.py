@@ -8,6 +8,7 @@ import random
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import jsonschema
 import pytest
@@ -359,3 +360,39 @@ def test_other_kinds_of_constraint_are_complete_within_their_budget(service, par
         r = dataclasses.replace(ask(parts, QUESTIONS[0], max_tokens=shortest + extra, seed=extra), grammar=grammar)
         inbox = run(service, r)
         assert inbox.finished().reason == "stop" and fits(inbox.text())
+
+
+def test_jump_forward_says_what_plain_decoding_says_in_the_tokenizers_own_tokens(parts):
+    """Where only the tokenizer's own tokens are allowed, greedy outputs are the same; and else they differ only where
+    plain decoding spelled what was forced otherwise than the tokenizer does, which jump-forward cannot foresee.
+    """
+    keys = ("street", "colour", "reason", "verdict", "maker", "summary", "country", "next_date")
+    schemas = [
+        {
+            "type": "object",
+            "properties": {key: {"enum": [f"first {key}", "second", None]}, "text": {"type": "string", "maxLength": 9}},
+            "required": [key, "text"],
+            "additionalProperties": False,
+        }
+        for key in keys
+    ]  # fmt: skip
+
+    def outputs(jump_forward: bool, canonical: bool) -> list[list[int]]:
+        requests = [
+            replace(ask(parts, question, temperature=0.0, max_tokens=60), grammar=grammar)
+            for question, grammar in zip(QUESTIONS, grammars[canonical], strict=True)
+        ]
+        with serve(parts, jump_forward=jump_forward) as service:
+            tokens = together(service, requests)
+            assert (service.stats().forced_tokens > 10) == jump_forward
+        return tokens
+
+    grammars = [[parts.compiler.json_schema(s, canonical=canonical) for s in schemas] for canonical in (False, True)]
+    assert outputs(True, canonical=True) == outputs(False, canonical=True)
+    different = 0
+    for plain, jumped in zip(outputs(False, canonical=False), outputs(True, canonical=False), strict=True):
+        text = b"".join(map(parts.tokenizer.bytes_of, plain)).decode()
+        if plain != jumped:
+            assert tuple(plain) != parts.tokenizer.encode(text, special=False)
+            different += 1
+    assert different  # the default model is small: it does so
