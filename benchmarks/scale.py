@@ -31,7 +31,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +97,12 @@ class Site:
         bodies: Iterator[dict[str, Any]],
         clients: int,
         meanwhile: Callable[[], Awaitable[None]] | None = None,
+        *,
+        leave: bool = False,
     ) -> Counter[str]:
-        """What became of the requests: "done", "cut" (a stream that had begun), or "lost"."""
+        """What became of the requests: "done", "cut" (a stream that had begun), or "lost". With `leave` clients do not
+        wait for their answers once `meanwhile` is over.
+        """
         import httpx
 
         limits = httpx.Limits(max_connections=clients)
@@ -112,7 +116,9 @@ class Site:
             working = [asyncio.create_task(work()) for _ in range(clients)]
             if meanwhile is not None:
                 await meanwhile()
-            await asyncio.gather(*working)
+            for task in working if leave else ():
+                task.cancel()
+            await asyncio.gather(*working, return_exceptions=leave)
         return outcomes
 
 
@@ -181,23 +187,16 @@ def _cpu(pid: int) -> float:
 def rate(site: Site, seconds: float, *, stream: bool = False) -> tuple[float, dict[str, float]]:
     """Tokens a second while CLIENTS ask without a pause, and cores used by role."""
     figures: list[tuple[float, float, dict[str, float]]] = []
-    going = True
-
-    def bodies() -> Iterator[dict[str, Any]]:
-        numbers = itertools.count()
-        while going:
-            yield body(next(numbers), TOKENS, stream=stream)
 
     async def measure() -> None:
-        nonlocal going
         await asyncio.sleep(4)
         for pause in (seconds, 0):
             tokens = await asyncio.to_thread(site.total, "slipcast_decoded_tokens_total")
             figures.append((time.perf_counter(), tokens, cpu_seconds()))
             await asyncio.sleep(pause)
-        going = False
 
-    asyncio.run(site.load(bodies(), CLIENTS, measure))
+    bodies = (body(number, TOKENS, stream=stream) for number in itertools.count())
+    asyncio.run(site.load(bodies, CLIENTS, measure, leave=True))
     (begun, before, used_before), (ended, after, used_after) = figures
     cores = {role: (used_after[role] - used_before.get(role, 0.0)) / (ended - begun) for role in used_after}
     return (after - before) / (ended - begun), cores
@@ -206,24 +205,23 @@ def rate(site: Site, seconds: float, *, stream: bool = False) -> tuple[float, di
 def plain(seconds: float) -> float:
     """Tokens a second of one engine with a full batch, in this process and without Ray."""
     from slipcast.engine import Engine
+    from slipcast.engine.errors import ClosedError
 
-    with Engine(threads=1) as engine, ThreadPoolExecutor(8) as pool:
-        going = True
+    engine = Engine(threads=1)
 
-        def work(first: int) -> None:
-            for number in itertools.count(first * 1000):
-                if not going:
-                    return
+    def work(first: int) -> None:
+        with suppress(ClosedError):
+            for number in itertools.count(first):
                 engine.chat.completions.create(**body(number, TOKENS))
 
-        working = [pool.submit(work, first) for first in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        for first in range(8):
+            pool.submit(work, first * 1000)
         time.sleep(4)
         begun, before = time.perf_counter(), engine.service.stats().decoded_tokens
         time.sleep(seconds)
         measured = (engine.service.stats().decoded_tokens - before) / (time.perf_counter() - begun)
-        going = False
-        for worker in working:
-            worker.result()
+        engine.close()
     return measured
 
 
@@ -324,7 +322,7 @@ def faults(site: Site, requests: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=15, help="of each rate (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=12, help="of each rate (default: %(default)s)")
     parser.add_argument("--requests", type=int, default=150, help="of each part with a fault (default: %(default)s)")
     parser.add_argument("--plain", type=float, help=argparse.SUPPRESS)
     options = parser.parse_args()
