@@ -39,6 +39,7 @@ MOST = (
     Task.prefill(128), Task.prefill(512), Task.decode(1), Task.decode(4), Task.decode(16), Task.decode(64),
 )  # fmt: skip
 TASKS = {"q4_1": (*MOST, Task.decode_far(), Task.prefill(2048)), LARGE: (Task.decode(1),)}
+WALL_THREADS = 2
 WALL = (Task.prefill(512), Task.decode(1), Task.decode(16))
 # What a process that starts anew does up to its first token.
 FIRST_TOKEN = """
@@ -111,30 +112,35 @@ def bandwidth_figures(path: Path, engine: Slipcast, rounds: int) -> dict[str, fl
 
 
 def wall_figures(rounds: int, seconds: float) -> dict[str, float]:
-    """Ratios of wall-clock rates with two threads, from a process of its own: TVM fixes their number once."""
-    command = [sys.executable, __file__, "--wall", "--threads", "2", "--sample", str(rounds), "--seconds", str(seconds)]
+    """Ratios of wall-clock rates with two threads, from a process of its own: TVM fixes their number once.
+
+    On a busy machine there is no such ratio: threads then wait for one another, llama.cpp's for minutes.
+    """
+    since = LoadSample.take()
+    time.sleep(2.0)
+    free = free_threads(since)
+    if free < WALL_THREADS:
+        print(f"\nthe machine is busy: {free} of {usable_cores()} cores are free, so the wall clock is left out")
+        return {"wall_free_cores": float(free)}
+    command = [sys.executable, __file__, "--wall", "--sample", str(rounds), "--seconds", str(seconds)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     lines = done.stdout.splitlines()
     print("\n".join(lines[:-1]))
     if done.returncode or not lines:
         raise SystemExit("the measurement with two threads failed; its message is above")
     figures: dict[str, float] = json.loads(lines[-1])
-    return figures
+    return {"wall_free_cores": float(free), **figures}
 
 
-def measure_wall(path: Path, threads: int, rounds: int, until: float) -> None:
+def measure_wall(path: Path, rounds: int, until: float) -> None:
     """The other process's part: a table, and its figures in a last line of JSON."""
-    since = LoadSample.take()
-    time.sleep(1.0)
-    free = free_threads(since)
-    quiet = "quiet" if free >= usable_cores() else f"busy: {free} of {usable_cores()} cores are free"
-    print(f"\ntokens per second of the wall clock, {threads} threads; the machine is {quiet}")
-    _, results = race(path, WALL, threads=threads, rounds=rounds, until=until, peer=True)
-    figures = {"wall_free_cores": float(free)}
+    print(f"\ntokens per second of the wall clock, {WALL_THREADS} threads")
+    _, results = race(path, WALL, threads=WALL_THREADS, rounds=rounds, until=until, peer=True)
+    figures = {}
     for result in results:
         ours, theirs = (median(m.wall_rate for m in side) for side in (result.ours, result.theirs))
         print(f"q4_1  {result.task.name:14}{ours:10.1f}{theirs:12.1f}{result.wall_ratio:8.2f}")
-        figures[f"wall{threads}_{result.task.name}_q4_1_ratio"] = result.wall_ratio
+        figures[f"wall{WALL_THREADS}_{result.task.name}_q4_1_ratio"] = result.wall_ratio
     print(json.dumps(figures))
 
 
@@ -169,7 +175,7 @@ def main() -> None:
     started = time.monotonic()
     end = started + options.seconds if options.seconds else float("inf")
     if options.wall:
-        measure_wall(default, options.threads, rounds, end)
+        measure_wall(default, rounds, end)
         return
     if missing:
         print(f"llama.cpp is skipped: {missing}")
