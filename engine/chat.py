@@ -132,9 +132,16 @@ def prepare(context: ChatContext, body: wire.ChatCompletionRequest) -> Job[Any]:
         includes_usage=body.includes_usage,
         named=turn.plan is not None and turn.plan.named,
         reader=turn.reader,
+        captures=_captures(turn.request.grammar),
     )
     assembler: Any = ChunkAssembler(head) if body.stream else CompletionAssembler(head)
     return Job((turn.request,), assembler, stream=bool(body.stream))
+
+
+def _captures(grammar: Any) -> Any:
+    """What tells a grammar's captures; None where it names no parts."""
+    named = getattr(getattr(grammar, "rules", None), "captures", ())
+    return grammar.captures if named else None
 
 
 def check_model(asked: str | None, served: str) -> None:

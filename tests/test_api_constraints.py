@@ -37,6 +37,12 @@ TAG = {"type": "structural_tag", "format": {"type": "json_schema", "json_schema"
             ("grammar", 'x ::= "a"', {"syntax": "gbnf", "start": "x"}),
         ),
         ({"response_format": TAG}, ("structural_tag", TAG, {})),
+        ({"response_format": {**TAG, "canonical": True}}, ("structural_tag", TAG, {"canonical": True})),
+        (
+            {"response_format": {"type": "regex", "pattern": "a", "canonical": True}},
+            ("regex", "a", {"canonical": True}),
+        ),
+        ({"response_format": {"type": "json_object", "canonical": False}}, ("json_object", None, {"canonical": False})),
         ({"structured_outputs": {"structural_tag": TAG}}, ("structural_tag", TAG, {})),
     ],
 )

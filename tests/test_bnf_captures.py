@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from slipcast.engine.api.chat_answers import ChatHead, ChunkAssembler, CompletionAssembler
+from slipcast.engine.api.choices import ChoiceReader
+from slipcast.engine.request import Finished, TextDelta, Usage
 from slipcast.grammar import GrammarCompiler, GrammarError, Vocabulary
 from slipcast.grammar.bnf.read import Syntax
 from slipcast.grammar.errors import GrammarTextError
@@ -78,3 +81,18 @@ def test_long_and_deep_texts() -> None:
     assert deep.captures("(" * 3000 + "y" + ")" * 3000)[0].start == 3000
     items = COMPILER.grammar('root ::= @item(word) ("," @item(word))*\nword ::= [a-z]+')
     assert len(items.captures(",".join(["word"] * 2000))) == 2000
+
+
+@pytest.mark.parametrize("assembler", [CompletionAssembler, ChunkAssembler])
+@pytest.mark.parametrize(("text", "wanted"), [("x123", [("n", "123", 1, 4)]), ("x", None)])
+def test_answers_carry_captures(assembler: type, text: str, wanted: list[tuple[str, str, int, int]] | None) -> None:
+    grammar = COMPILER.grammar('root ::= "x" @n([0-9]+)')
+    head = ChatHead(
+        id="a", model="m", created=1, prompt=1, choices=1, logprobs=False, explain=False, includes_usage=False,
+        named=False, reader=lambda: ChoiceReader(None, ()), captures=grammar.captures,
+    )  # fmt: skip
+    made = assembler(head)
+    events = [TextDelta(0, text[:2]), TextDelta(0, text[2:]), Finished(0, "stop", Usage(1, 2))]
+    (last,) = [answer for event in events for answer in made.feed(event)][-1:]
+    found = last.choices[0].captures
+    assert wanted == (None if found is None else [(each.name, each.text, each.start, each.end) for each in found])

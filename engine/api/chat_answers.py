@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from ...grammar import GrammarError
 from ...plugins import CallDelta, ToolDelta
 from .. import request as events
 from ..request import Finished, TextDelta
@@ -20,6 +22,7 @@ class ChatHead:
 
     `created` is in seconds since the epoch. `prompt` and `choices`: tokens of the prompt, and how many answers it gets.
     `named`: one tool was asked for by its name, which OpenAI's finish reasons do not count as the model's decision.
+    `captures`: tells (name, text, start, end) of the grammar's named parts, if it has any.
     """
 
     id: str
@@ -32,6 +35,17 @@ class ChatHead:
     includes_usage: bool
     named: bool
     reader: ReaderFactory
+    captures: Callable[[str], Iterable[tuple[str, str, int, int]]] | None = None
+
+    def captured(self, content: str) -> list[wire.CapturedPart] | None:
+        """What the grammar's named parts matched; None where it has none, or the content is not whole."""
+        if self.captures is None:
+            return None
+        try:
+            found = self.captures(content)
+        except GrammarError:  # cut short, or too hard to parse: the text itself is right
+            return None
+        return [wire.CapturedPart(name=name, text=text, start=start, end=end) for name, text, start, end in found]
 
 
 def finish_reason(finished: Finished | None, reader: ChoiceReader, head: ChatHead) -> wire.FinishReason:
@@ -48,6 +62,7 @@ class ChunkAssembler:
         self._tally = Tally([head.prompt], head.choices)
         self._readers = [head.reader() for _ in range(head.choices)]
         self._opened: set[int] = set()
+        self._content: dict[int, str] = {}
 
     @property
     def done(self) -> bool:
@@ -64,6 +79,7 @@ class ChunkAssembler:
         if isinstance(event, TextDelta):
             self._tally.count(event)
             deltas = [_delta(delta) for delta in reader.push(event.text)]
+            self._gather(index, deltas)
             if event.reasoning:
                 deltas.insert(0, wire.Delta(reasoning_content=event.reasoning))
             logprobs = logprobs_of(event.tokens) if self._head.logprobs and event.tokens else None
@@ -80,15 +96,25 @@ class ChunkAssembler:
         else:
             self._tally.add(event)
             deltas = [_delta(delta) for delta in reader.end()]
+            self._gather(index, deltas)
             chunks += self._opening(index, deltas[0] if deltas else None)
             chunks += [self._chunk(index, delta) for delta in deltas]
         finished = event if isinstance(event, Finished) else None
         chunks.append(self._chunk(index, wire.Delta(), finished=finish_reason(finished, reader, self._head)))
         if finished is not None and finished.forced_close:
             chunks[-1] = _noted(chunks[-1], "forced_close", True)
+        captured = self._head.captured(self._content.get(index, ""))
+        if captured is not None:
+            chunks[-1] = _noted(chunks[-1], "captures", captured)
         if self._tally.done and self._head.includes_usage:
             chunks.append(self._envelope([], usage=self._tally.usage()))
         return chunks
+
+    def _gather(self, index: int, deltas: list[wire.Delta]) -> None:
+        """Keeps a choice's content, where its captures are to be told."""
+        if self._head.captures is not None:
+            pieces = [delta.content for delta in deltas if delta.content]
+            self._content[index] = "".join((self._content.get(index, ""), *pieces))
 
     def _opening(self, index: int, first: wire.Delta | None) -> list[wire.ChatCompletionChunk]:
         """The chunk with the role, before a choice's first other one; content that begins with a call is null."""
@@ -169,8 +195,11 @@ class _Gathered:
 
     def extras(self, head: ChatHead) -> dict[str, Any]:
         """This engine's own fields of the choice."""
-        explained = {"explain": notes_of(self.notes)} if head.explain else {}
-        return {"forced_close": True, **explained} if self.forced_close else explained
+        found: dict[str, Any] = {"forced_close": True} if self.forced_close else {}
+        if head.explain:
+            found["explain"] = notes_of(self.notes)
+        captured = head.captured("".join(self.content))
+        return found if captured is None else {**found, "captures": captured}
 
     def message(self) -> wire.AssistantMessage:
         """The answer; without content if it consists of calls."""

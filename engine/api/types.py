@@ -156,10 +156,19 @@ class AssistantMessage(WireResponse):
     tool_calls: list[MessageToolCall] | None = None
 
 
+class CapturedPart(WireResponse):
+    """What a named part of a grammar matched, and where it begins and ends in the content, in characters."""
+
+    name: str
+    text: str
+    start: int
+    end: int
+
+
 class Choice(WireResponse):
     """One of the `n` answers. `forced_close`, true or not there: the answer was about to reach its token limit, and was
-    completed in time; it would have gone on. `explain`: for requests with that, see `TokenNote`. Extensions of this
-    engine.
+    completed in time; it would have gone on. `explain`: for requests with that, see `TokenNote`. `captures`: for
+    grammars with named parts. Extensions of this engine.
     """
 
     index: int
@@ -168,6 +177,7 @@ class Choice(WireResponse):
     finish_reason: FinishReason
     forced_close: bool | None = None
     explain: list[TokenNote] | None = None
+    captures: list[CapturedPart] | None = None
 
 
 class ChatCompletion(WireResponse):
@@ -211,8 +221,8 @@ class Delta(WireResponse):
 
 
 class ChunkChoice(WireResponse):
-    """The part of a chunk that belongs to one of the `n` answers. `forced_close` and `explain` as in `Choice`, the
-    one in the last chunk, the other for the chunk's tokens.
+    """The part of a chunk that belongs to one of the `n` answers. `forced_close`, `captures` and `explain` as in
+    `Choice`, the first two in the last chunk, the other for the chunk's tokens.
     """
 
     index: int
@@ -221,6 +231,7 @@ class ChunkChoice(WireResponse):
     finish_reason: FinishReason | None
     forced_close: bool | None = None
     explain: list[TokenNote] | None = None
+    captures: list[CapturedPart] | None = None
 
 
 class ChatCompletionChunk(WireResponse):

@@ -211,7 +211,7 @@ class Parser:
         return found
 
     def _values(self, schema: JsonAutomaton, symbols: Symbols, at: int) -> list[int]:
-        found = []
+        found: list[int] = []
         tables = schema.tables
         with tables.lock:
             place = schema.start
@@ -355,7 +355,7 @@ class _Parse:
         for place in range(len(way) - 1, -1, -1):
             right.append({at for at in layers[place] if not right[-1].isdisjoint(parts(way[place], at))})
         right.reverse()
-        found = []
+        found: list[tuple[int, int, int]] = []
         at = start
         for place, node in enumerate(way):
             last = max(right[place + 1].intersection(parts(node, at)))

@@ -20,7 +20,7 @@ from .lower import START
 
 ROOT: Final = 0
 """The context of the whole text."""
-MAX_THREADS: Final = 600
+MAX_THREADS: Final = 1_024
 
 Thread = tuple[int, int]
 Facts = tuple[bool, bool, int, bool, list[tuple[int, int]]]
@@ -101,7 +101,7 @@ class Contexts:
                     if target not in kernel:
                         kernel[target] = None
                         waiting.append(target)
-                if len(kernel) > MAX_THREADS:
+                if len(reading) + len(calling) > MAX_THREADS or len(kernel) > 2 * MAX_THREADS:
                     raise BudgetError(
                         f"the grammar is too ambiguous: more than {MAX_THREADS} ways to read the text are open",
                         remedy="let the rules tell what they read apart, as by precedence",
@@ -157,9 +157,9 @@ class Contexts:
         kernel = self._kernels[context]
         if len(kernel) == 1:  # the usual case: what is after the rule there is known from the state alone
             state, outer = kernel[0]
-            after, others = self._after(state, rule)
+            targets, others = self._after(state, rule)
             if not others:
-                return dict.fromkeys([(target, outer) for target in after])
+                return dict.fromkeys([(target, outer) for target in targets])
         for state, outer in kernel:
             for called, after in self._cells.info(state).calls:
                 if called == rule:

@@ -37,6 +37,8 @@ JSON: Final = 10
 TOKEN: Final = 11
 CAPTURE: Final = 12
 _MANY_TEXTS: Final = 4
+_NEVER_SO_OFTEN: Final = 1 << 30
+"""No text is so long."""
 
 
 class Pool:
@@ -137,6 +139,10 @@ class Pool:
             return self.rep(self.alt(part for part in self.nodes[item][1] if part != self.empty), 0, high)
         if (low, high) == (0, 1):
             return self.alt((item, self.empty))
+        if kind == REP and self.nodes[item][2] < 2:  # as often at most as both say, and no number between is left out
+            _, inner, least, most = self.nodes[item]
+            times = None if most is None or high is None or most * high > _NEVER_SO_OFTEN else most * high
+            return self.rep(inner, least * low, times)
         plus = self._plus_of(item)
         if plus is not None:  # runs of at least one, side by side, are one run
             return self.rep(plus, low, None)

@@ -278,7 +278,7 @@ class _Reader:
         if not tags:
             raise self._source.error("tags without a tag(...)", keyword.start_pos)
         for tag in tags:
-            if not any(tag.begin.startswith(trigger) for trigger in triggers):
+            if not tag.begin.startswith(triggers):
                 raise self._source.error(f"no trigger begins the tag {tag.begin!r}", keyword.start_pos)
         if "" in triggers or "" in excludes:
             raise self._source.error("triggers and excluded texts are not empty", keyword.start_pos)

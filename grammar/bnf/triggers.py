@@ -11,8 +11,10 @@ in which everything is ordinary but these languages.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
+from ..errors import BudgetError
 from ..regular import ALL, CharSet
 from ..regular.charset import WORD
 from ..regular.dfa import LazyDfa, interned
@@ -77,6 +79,11 @@ class _Search:
         return [*moves, (ALL - CharSet.chars(known), 0)]
 
 
+MAX_TRIGGERS: Final = 128
+_search: Final = lru_cache(16)(_Search)
+"""One for all tags of a free text."""
+
+
 class UntilDfa(LazyDfa[_State]):
     """The texts that end with `triggers[wanted]` and hold no trigger before that; for _NONE those without a trigger.
 
@@ -90,7 +97,7 @@ class UntilDfa(LazyDfa[_State]):
     ) -> None:
         what = "free text" if wanted == _NONE else f"free text up to {triggers[wanted]!r}"
         super().__init__(("until", triggers, excludes, wanted, whole, open), what, (0, False, _ON))
-        self._words = _Search(triggers + excludes)
+        self._words = _search(triggers + excludes)
         self._triggers = len(triggers)
         self._wanted, self._whole, self._open = wanted, whole, open
 
@@ -136,7 +143,12 @@ class UntilDfa(LazyDfa[_State]):
 
 
 def free_text(pool: Pool, free: Free, contents: list[int]) -> int:
-    """The node of free text; `contents` are the nodes of its tags' contents."""
+    """The node of free text; `contents` are the nodes of its tags' contents. Raises BudgetError for many triggers."""
+    if len(free.triggers) > MAX_TRIGGERS:
+        raise BudgetError(
+            f"free text with {len(free.triggers)} triggers exceeds {MAX_TRIGGERS}",
+            remedy="let one trigger begin many tags, as < does",
+        )
 
     def until(wanted: int, open: bool) -> int:
         key = ("until", free.triggers, free.excludes, wanted, free.whole_words, open)

@@ -1,0 +1,151 @@
+"""Bad grammars: damaged ones get an error with its place, hostile ones end soon; honest ones cost what they should."""
+
+from __future__ import annotations
+
+import random
+import resource
+import time
+
+import pytest
+from bnf_corpus import CORPUS, Case
+from slipcast.grammar import CompiledGrammar, GrammarCompiler, GrammarError, Vocabulary
+from slipcast.grammar.bnf.automaton import GrammarAutomaton
+from slipcast.grammar.bnf.read import Syntax
+from slipcast.grammar.errors import BudgetError, GrammarTextError
+
+BYTES = Vocabulary(tokens=[*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])
+PIECES = [
+    *'"()[]{}|*+?/\\<>@&~#%\n_$:!9a.\x00\u00e9', "::=", "{9}", "{99999999999}", "{,}", "json_schema(", "%import x",
+    "<[5", "tags(", '"i', "..", "~3..1", "\\u12", "\\x", "--", "%json {", "%regex {", "root", "start:", ".5", "->",
+    "\ud800",
+]  # fmt: skip
+SMALL = [case for case in CORPUS if len(case.text) < 2000]
+
+
+def damaged(text: str, chance: random.Random) -> str:
+    for _ in range(chance.randint(1, 3)):
+        at, kind = chance.randrange(len(text) + 1), chance.randrange(4)
+        until = min(len(text), at + chance.randint(1, 8))
+        if kind == 0:
+            text = text[:at]
+        elif kind == 1:
+            text = text[:at] + chance.choice(PIECES) + text[at:]
+        elif kind == 2:
+            text = text[:at] + text[until:]
+        else:
+            there = chance.randrange(len(text) + 1)
+            text = text[:there] + text[at:until] + text[there:]
+    return text
+
+
+@pytest.mark.parametrize("case", SMALL, ids=[case.name for case in SMALL])
+def test_damaged_grammars_have_errors_with_a_place(case: Case) -> None:
+    compiler, chance = GrammarCompiler(BYTES), random.Random(case.name)
+    refused = 0
+    for _ in range(25):
+        text = damaged(case.text, chance)
+        begun = time.thread_time()
+        try:
+            grammar = compiler.grammar(text, case.syntax)
+            assert grammar.accepts(grammar.shortest), repr(text)
+        except GrammarTextError as error:
+            refused += 1
+            assert error.line >= 1 and error.column >= 1, f"{error} in {text!r}"
+            assert "\n" not in str(error)
+        except GrammarError as error:  # of a schema, or for what is right and too much
+            refused += 1
+            assert isinstance(error, BudgetError) or "line " in str(error), f"{error!r} in {text!r}"
+        assert time.thread_time() - begun < 4, repr(text)  # one second, and room for busy machines
+    assert refused
+
+
+def test_errors_of_schemas_have_a_place() -> None:
+    with pytest.raises(GrammarError, match=r"line 2, column 9: .* at #/type"):
+        GrammarCompiler(BYTES).grammar('root ::= "a" x\n  x ::= json_schema({"type": "objekt"})')
+
+
+NESTED = "\n".join(f"r{i} ::= r{i + 1} r{i + 1} | r{i + 1}" for i in range(40)) + '\nr40 ::= "a" | "b"'
+WEB = "\n".join(f"r{i} ::= " + " | ".join(f'"{chr(97 + j)}" r{(i * 7 + j) % 60}' for j in range(26)) for i in range(60))
+HOSTILE: list[tuple[str, str, Syntax, str]] = [
+    ("60,000 brackets to match", 'root ::= "(" root ")" | "x"', "gbnf", "(" * 60_000 + "x" + ")" * 60_000),
+    ("60,000 brackets in the grammar", "root ::= " + "(" * 60_000 + '"x"' + ")" * 60_000, "grammarbnf", "x"),
+    ("60,000 brackets in a pattern", "root ::= /" + "(" * 60_000 + "x" + ")" * 60_000 + "/", "grammarbnf", "x"),
+    ("brackets in Lark", "start: " + "(" * 60_000 + '"x"' + ")" * 60_000, "lark", "x"),
+    ("groups never closed", "root ::= " + "(" * 100_000, "gbnf", ""),
+    ("a chain of 5,000 rules", "root ::= r0\n" + "\n".join(f"r{i} ::= r{i + 1}" for i in range(5000))
+     + '\nr5000 ::= "x"', "gbnf", "x"),
+    ("5,000 rules in a ring", "\n".join(f'r{i} ::= "a" r{(i + 1) % 5000}?' for i in range(5000)).replace("r0?", "root?")
+     .replace("r0 ", "root "), "gbnf", "a" * 6000),
+    ("ambiguity that doubles", "root ::= r0\n" + NESTED, "gbnf", "ab" * 300),
+    ("palindromes", 'root ::= "a" root "a" | "b" root "b" | [ab]?', "gbnf", "ab" * 300 + "ba" * 300),
+    ("everything, twice", 'root ::= root root | "a" | ""', "gbnf", "a" * 1500),
+    ("loops in loops in loops", 'root ::= (((("a"*)*)*)*)*', "gbnf", "a" * 20_000),
+    ("counts of counts", 'root ::= ((("a"{0,1000}){0,1000}){0,1000}){0,1000}', "gbnf", "a" * 3000),
+    ("a long count", 'root ::= ("ab" | "a"){5000} "c"', "gbnf", "ab" * 4000),
+    ("a count that is too long", 'root ::= "a"{1000000000}', "gbnf", "a"),
+    ("a pattern that explodes", "root ::= /(a|b)*a(a|b){60}/", "grammarbnf", "ab" * 60),
+    ("an intersection that explodes", "root ::= " + " & ".join(f"/(.{{{n}}})*/" for n in (7, 11, 13, 17, 19)),
+     "grammarbnf", "a"),
+    ("complements of complements", "root ::= " + "~(" * 90 + '"a" .*' + ")" * 90, "grammarbnf", "ab"),
+    ("a web of rules", "root ::= r0\n" + WEB.replace('"a" r0', '"a"'), "gbnf", "abc" * 500),
+    ("a class of many ranges", "root ::= [" + "".join(f"\\u{i:04X}" for i in range(0x100, 0x3000, 2)) + "]*",
+     "grammarbnf", "\u0100"),
+    ("20,000 alternatives", "root ::= " + " | ".join(f'"{i}"' for i in range(20_000)), "gbnf", "19999"),
+    ("many names for nothing", "root ::= " + " ".join(f"e{i}" for i in range(2000)) + "\n"
+     + "\n".join(f'e{i} ::= ""' for i in range(2000)), "gbnf", ""),
+    ("lexemes that overlap", "start: (A|B|C)*\nA: /[a-z]{1,3}/\nB: /[a-z]{1,5}/\nC: /[a-z]{1,7}/", "lark",
+     "abcdefgh" * 100),
+    ("hidden left recursion", 'root ::= e root "a" | "b"\ne ::= "x"* e?', "gbnf", "x" * 2000 + "b" + "a" * 2000),
+    ("dangling elses", 'root ::= "i" root ("e" root)? | "x"', "gbnf", "i" * 300 + "x" + "ex" * 300),
+    ("a hundred triggers", "root ::= tags(" + ", ".join(f'tag("<{i}>", "x", "</{i}>")' for i in range(100)) + ")",
+     "grammarbnf", "a<7>x</7>"),
+    ("a thousand triggers", "root ::= tags(" + ", ".join(f'tag("<{i}>", "x", "</{i}>")' for i in range(1000)) + ")",
+     "grammarbnf", "a<7>x</7>"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "syntax", "tried"), HOSTILE, ids=[each[0] for each in HOSTILE])
+def test_hostile_grammars_end_soon(name: str, text: str, syntax: Syntax, tried: str) -> None:
+    compiler = GrammarCompiler(BYTES)
+    begun, before = time.thread_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        grammar = compiler.grammar(text, syntax)
+        assert grammar.accepts(tried) in (True, False)
+    except GrammarError as error:
+        assert isinstance(error, BudgetError) or getattr(error, "line", 0), repr(error)
+    assert time.thread_time() - begun < 8  # two seconds, and room for busy machines
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500 << 10
+
+
+def events(grammar: CompiledGrammar, text: str) -> int:
+    """How often something was worked out anew while a text was read: states, contexts, frames, transitions."""
+    automaton = grammar._automaton
+    assert isinstance(automaton, GrammarAutomaton)
+    work = automaton._frames, automaton._entered, automaton.contexts, automaton.contexts._returns
+    begun = sum(map(len, work)) + automaton.rows.label_count
+    assert grammar.accepts(text)
+    return sum(map(len, work)) + automaton.rows.label_count - begun
+
+
+@pytest.mark.parametrize(
+    ("rules", "unit", "last", "most"),
+    [
+        ('root ::= root ";" s | s\ns ::= [a-z]+ "=" [0-9]+', "ab=12;", "c=3", 0),
+        ('root ::= s ";" root | s\ns ::= [a-z]+ "=" [0-9]+', "ab=12;", "c=3", 0),
+        ('root ::= (s ";")* s\ns ::= [a-z]+ "=" [0-9]+', "ab=12;", "c=3", 0),
+        ('root ::= a | s\na ::= root ";" s\ns ::= [a-z]', "c;", "d", 0),
+        ('root ::= s a?\na ::= ";" root\ns ::= [a-z]', "c;", "d", 0),
+        ('root ::= e root | "."\ne ::= "x"? [a-z]', "xa", ".", 0),
+        ('root ::= "(" root ")" root | ""', "(())()", "", 0),
+        ('root ::= "(" root ")" | "x"', "(", "x", 6),
+    ],
+)
+def test_recursion_costs_the_same_for_each_token(rules: str, unit: str, last: str, most: int) -> None:
+    """Left, right, hidden and indirect recursion, and nesting: what is worked out for a text that is twice as long."""
+    grammar = GrammarCompiler(BYTES).grammar(rules, "gbnf")
+    end = ")" if most else ""
+    events(grammar, unit * 20 + last + end * 20)
+    first = events(grammar, unit * 1000 + last + end * 1000)
+    second = events(grammar, unit * 3000 + last + end * 3000)
+    assert first <= most * 1000
+    assert second <= most * 2000
