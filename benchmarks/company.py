@@ -4,7 +4,8 @@ One stream is free, one constrained. They run alone for a while, then one hostil
 `hostile` (how many), `hostile_slowest_s`, `hostile_wrong` (neither refused in form nor answered rightly),
 `pause_free_s` and `pause_tied_s` (the longest time without a token in each stream, beside them), `pause_alone_s` (the
 longest in either stream before; what this machine does to a stream in any case). Where the machine itself was held up,
-the asking program was as well: what it was late by is not counted (`held_up_s` says the most).
+the asking program was as well: what it was late by is not counted (`held_up_s` says the most). `crowding`: how many times
+as long as alone on a core a program takes here, beside the server and whatever else runs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import httpx
 import jsonschema
 
 ALONE_SECONDS = 6.0
+WORK_SECONDS = 0.3
 TICK = 0.01
 STORY = [{"role": "user", "content": "Tell a long story about the sea."}]
 PEOPLE = {
@@ -175,6 +177,14 @@ async def _lateness(late: list[tuple[float, float]]) -> None:
             late.append((asked + TICK, now))
 
 
+def _crowding() -> float:
+    """Wall clock over processor time of a loop that takes WORK_SECONDS of a core."""
+    begun, used = time.perf_counter(), time.thread_time()
+    while time.thread_time() - used < WORK_SECONDS:
+        pass
+    return (time.perf_counter() - begun) / (time.thread_time() - used)
+
+
 async def company(address: str) -> dict[str, float]:
     """Ask it of a server that nobody else asks anything; the figures."""
     shape = {"type": "json_schema", "json_schema": {"name": "people", "schema": PEOPLE}}
@@ -194,6 +204,7 @@ async def company(address: str) -> dict[str, float]:
         begun = time.monotonic()
         await asyncio.sleep(ALONE_SECONDS)
         hostile = time.monotonic()
+        crowding = await asyncio.to_thread(_crowding)
         pauses: dict[str, float] = {}
         answers: dict[str, httpx.Response] = {}
         for name, body in asked.items():
@@ -224,6 +235,7 @@ async def company(address: str) -> dict[str, float]:
         "pause_alone_s": max(stream.pause(begun, hostile, late) for stream in (free, tied)),
         "pause_free_s": free.pause(hostile, ended, late),
         "pause_tied_s": tied.pause(hostile, ended, late),
+        "crowding": crowding,
         "held_up_s": max((on - off for off, on in late), default=0.0),
     }
 

@@ -74,8 +74,8 @@ class Server(uvicorn.Server):
         """
         silent: dict[Any, tuple[object, float]] = {}
         for connection in self.server_state.connections:
-            cycle: Any = connection.cycle
-            if cycle is None or cycle.response_complete:
+            cycle: Any = getattr(connection, "cycle", self)  # protocols of others have none: they see to it themselves
+            if cycle is not self and (cycle is None or cycle.response_complete):
                 known, since = self._silent.get(connection, (cycle, now))
                 silent[connection] = (cycle, since if known is cycle else now)
         self._silent = silent
