@@ -4,8 +4,8 @@ One stream is free, one constrained. They run alone for a while, then one hostil
 `hostile` (how many), `hostile_slowest_s`, `hostile_wrong` (neither refused in form nor answered rightly),
 `pause_free_s` and `pause_tied_s` (the longest time without a token in each stream, beside them), `pause_alone_s` (the
 longest in either stream before; what this machine does to a stream in any case). Where the machine itself was held up,
-the asking program was as well: what it was late by is not counted (`held_up_s` says the most). `crowding`: how many times
-as long as alone on a core a program takes here, beside the server and whatever else runs.
+the asking program was as well: what it was late by is not counted (`held_up_s` says the most). `crowding`: how many
+times as long as alone on a core a program takes here, beside the server and whatever else runs.
 """
 
 from __future__ import annotations
