@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from functools import lru_cache
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Final, Protocol, TypeGuard, runtime_checkable
+from weakref import WeakKeyDictionary
 
 from ..plugins.protocols import ForkingMatcher, GuidedMatcher
 
@@ -35,6 +35,11 @@ def is_foreseeing(matcher: Any) -> TypeGuard[ForeseeingMatcher]:
     return _has(type(matcher), ForeseeingMatcher)
 
 
-@lru_cache(256)
+_FOUND: Final[WeakKeyDictionary[type, dict[type, bool]]] = WeakKeyDictionary()
+
+
 def _has(kind: type, protocol: type) -> bool:
-    return issubclass(kind, protocol)
+    found = _FOUND.setdefault(kind, {})
+    if protocol not in found:
+        found[protocol] = issubclass(kind, protocol)
+    return found[protocol]
