@@ -22,12 +22,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -287,15 +289,18 @@ class Client:
 class Server:
     """The server's process."""
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, kv_tokens: int) -> None:
         self._mode = mode
+        self._kv_tokens = kv_tokens
         self.port = 0
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
         """Start it, at the same port as before."""
         command = [sys.executable, __file__, "--serve", "--mode", self._mode, "--port", str(self.port)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        command += ["--kv-tokens", str(self._kv_tokens)]
+        # Its standard input ends with this program, however that ends.
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         found = re.search(r"port (\d+)", line)
@@ -332,9 +337,9 @@ class Server:
         return pages * 4096
 
 
-async def soak(seconds: float, clients: int, mode: str) -> dict[str, float]:
+async def soak(seconds: float, clients: int, mode: str, kv_tokens: int) -> dict[str, float]:
     """Run it; the figures."""
-    server, tally = Server(mode), Tally()
+    server, tally = Server(mode, kv_tokens), Tally()
     await asyncio.to_thread(server.start)
     address = f"http://127.0.0.1:{server.port}"
     running = [asyncio.create_task(Client(address, tally, seed).run()) for seed in range(clients)]
@@ -342,7 +347,7 @@ async def soak(seconds: float, clients: int, mode: str) -> dict[str, float]:
     tally.down = True
     server.kill()
     await asyncio.to_thread(server.start)
-    await use_all_pages(address)
+    await use_all_pages(address, kv_tokens)
     tally.down = False
     left = seconds * (1 - KILLED_AFTER)
     await asyncio.sleep(left * WARM_AFTER)
@@ -386,15 +391,15 @@ def growth(memory: list[tuple[float, float]]) -> dict[str, float]:
     }
 
 
-async def use_all_pages(address: str) -> None:
+async def use_all_pages(address: str, kv_tokens: int) -> None:
     """Prompts that have nothing in common, so that each takes pages that were free, as many as there are."""
     async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http:
-        for i in range(-(-KV_TOKENS // WARM_TOKENS) + 1):
+        for i in range(-(-kv_tokens // WARM_TOKENS) + 1):
             tokens = [1000 + (7919 * (i * WARM_TOKENS + j)) % 40_000 for j in range(WARM_TOKENS)]
             await http.post(f"{address}/v1/completions", json={"prompt": tokens, "max_tokens": 1})
 
 
-def serve(mode: Any, port: int) -> None:
+def serve(mode: Any, port: int, kv_tokens: int) -> None:
     """The server, with a route that tells which pages are held."""
     import uvicorn
     from slipcast.engine import AsyncEngine
@@ -405,7 +410,8 @@ def serve(mode: Any, port: int) -> None:
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    engine = AsyncEngine(mode=mode, kv_tokens=KV_TOKENS)
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+    engine = AsyncEngine(mode=mode, kv_tokens=kv_tokens)
 
     async def pages(request: Request) -> JSONResponse:
         while engine.stats().running or engine.stats().waiting:
@@ -425,13 +431,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--mode", default="server")
+    parser.add_argument("--kv-tokens", type=int, default=KV_TOKENS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(options.mode, options.port)
+        serve(options.mode, options.port, options.kv_tokens)
         return
-    figures = asyncio.run(soak(options.seconds, options.clients, options.mode))
+    figures = asyncio.run(soak(options.seconds, options.clients, options.mode, options.kv_tokens))
     for name, value in figures.items():
         print(f"{name:<20}{value:>12.4g}")
     write_report("soak", figures)

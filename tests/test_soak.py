@@ -22,8 +22,9 @@ def test_a_short_soak() -> None:
         resolve_model("smollm2-135m-instruct", None)
     except DownloadError as error:
         pytest.skip(f"the default model cannot be had here: {error}")
-    command = [sys.executable, ROOT / "benchmarks" / "soak.py", "--seconds", "15", "--clients", "12"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    options = ["--seconds", "12", "--clients", "8", "--kv-tokens", "3072"]
+    command = [sys.executable, ROOT / "benchmarks" / "soak.py", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]
     figures = json.loads((ROOT / "build" / "soak.json").read_text())["figures"]
     assert figures["requests"] > 3
