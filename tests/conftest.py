@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,19 @@ from fakes import FakeService
 from serving import served
 from slipcast.engine import AsyncEngine, Engine
 from slipcast.engine.api.server import create_app
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_were() -> Iterator[None]:
+    """Programs that a test runs within this process say where logs go, for the whole process."""
+    loggers = [logging.getLogger(name) for name in (None, "slipcast.access")]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+        for handler in logger.handlers[:]:
+            if type(handler) is logging.StreamHandler:  # pytest's own are of other classes
+                logger.removeHandler(handler)
 
 
 @pytest.fixture

@@ -56,8 +56,6 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
         return {choice: min(most, 3) for choice, most in offers.items() if room >= 3 * len(offers)}
 
     monkeypatch.setattr(Pace, "lengths", lengths)
-    for module in ("lookup", "draft_model"):
-        monkeypatch.setattr(f"slipcast.engine.speculation.{module}.SLOW", 60.0)
 
 
 def serve(parts: Parts, kind: str, **options: object) -> EngineService:

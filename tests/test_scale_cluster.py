@@ -42,7 +42,7 @@ pytestmark = [
 KEY = {"Authorization": "Bearer sk-1"}
 ORIGIN = "https://app.example"
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}], "seed": 1}
-TELEMETRY = importlib.util.find_spec("opentelemetry.instrumentation") is not None
+TELEMETRY = all(importlib.util.find_spec(name) for name in ("opentelemetry", "opentelemetry.instrumentation"))
 
 
 @pytest.fixture(scope="module")
