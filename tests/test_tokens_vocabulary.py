@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slipcast.grammar.automaton.codes import NEVER_LOOPS, byte_class
+from slipcast.grammar.automaton.tokencodes import MARK, spelled
 from slipcast.grammar.errors import VocabularyError
 from slipcast.grammar.tokens import Vocabulary
+from slipcast.grammar.tokens.fewest import Fewest
 from slipcast.grammar.tokens.trie import DEPTH_MASK, DEPTH_SHIFT, PLAIN, build_trie
 from tokens_machines import real_tokenizer
 
@@ -20,6 +22,7 @@ TOKENS = st.lists(
     st.one_of(st.binary(max_size=5), st.text(max_size=4).map(str.encode), st.sampled_from([b"a", b"ab", b"", b" a"])),
     max_size=16,
 )
+TEXTS = st.binary(max_size=8).map(lambda data: data.replace(MARK, b""))
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +88,7 @@ def well_formed(data: bytes) -> bool:
 
 
 @settings(max_examples=80, deadline=None)
-@given(TOKENS, st.binary(max_size=8))
+@given(TOKENS, TEXTS)
 def test_tokenize_takes_the_fewest_tokens(tokens: list[bytes], data: bytes) -> None:
     vocabulary = Vocabulary([*tokens, b"a", b"bc"], eos_ids=[len(tokens) + 2], size=len(tokens) + 3)
     fewest: list[float] = [0.0] + [float("inf")] * len(data)
@@ -231,3 +234,20 @@ def test_tokens_of_real_tokenizers_decode_to_their_bytes(name: str) -> None:
     text = 'Ünïcode "quotes", 日本語 and\n\ttabs'
     ids = tokenizer.encode(text, add_special_tokens=False).ids
     assert b"".join(vocabulary.tokens[i] or b"?" for i in ids) == text.encode()
+
+
+@settings(max_examples=80, deadline=None)
+@given(TOKENS, st.lists(st.one_of(TEXTS, st.integers(0, 2)), max_size=5))
+def test_the_fewest_tokens_of_each_suffix(tokens: list[bytes], parts: list[bytes | int]) -> None:
+    vocabulary = Vocabulary([*tokens, b"a", b"bc"], eos_ids=[len(tokens) + 2], size=len(tokens) + 3)
+    data, starts = b"", []
+    for part in parts:  # numbers are tokens taken as such
+        starts += range(len(data), len(data) + (len(part) if isinstance(part, bytes) else 1))
+        data += part if isinstance(part, bytes) else spelled(part)
+    fewest = Fewest(data, vocabulary)
+    for start in [*starts, len(data)]:
+        alone = vocabulary.tokenize(data[start:])
+        assert fewest.tokens(start) == (None if alone is None else tuple(alone))
+        assert fewest.count(start) == (None if alone is None else len(alone))
+    if all(isinstance(part, int) for part in parts):
+        assert list(fewest.tokens(0) or ()) == parts

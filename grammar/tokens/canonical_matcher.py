@@ -357,6 +357,9 @@ class _CanonicalWay(Way):
         self._own = tokens
         self.__dict__["tokens"] = tokens  # of a cached property: it is not asked for again
 
+    def _needed(self) -> int:
+        return len(self._own)
+
     def after(self, start: int) -> Way:
         """The way without its first `start` bytes; its tokens are canonical no more if these end within one."""
         place = done = 0

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..automaton.memory import give_back
-from ..automaton.tokencodes import LENGTH, MARK, token_of
+from ..automaton.tokencodes import LENGTH, MARK
 from ..errors import VocabularyError
 from .cache import cache_folder, load_arrays, save_arrays
+from .fewest import Fewest
 from .reading import find_eos, read_added, read_tokens
 from .trie import BYTE_MASK, END_SHIFT, MAX_DEPTH, Trie, build_trie
 from .tries import Tries
@@ -144,35 +145,18 @@ class Vocabulary:
 
         Tokens that are taken as such stand in it as `tokencodes` spells them.
         """
-        at = data.find(MARK)
-        if at >= 0:
-            before, after = self.tokenize(data[:at]), self.tokenize(data[at + LENGTH :])
-            return None if before is None or after is None else [*before, token_of(data[at:]), *after]
-        best: list[tuple[int, int, int] | None] = [None] * (len(data) + 1)  # tokens so far, from where, last token
-        best[0] = (0, 0, -1)
-        for start in range(len(data)):
-            here = best[start]
-            if here is None:
-                continue
-            for tokens, position in self._beginning(data, start):
-                known = best[position]
-                if known is None or known[0] > here[0] + 1:
-                    best[position] = (here[0] + 1, start, tokens[0])
-        ids: list[int] = []
-        position = len(data)
-        while position:
-            step = best[position]
-            if step is None:
-                return None
-            ids.append(step[2])
-            position = step[1]
-        return ids[::-1]
+        found = Fewest(data, self).tokens(0)
+        return None if found is None else list(found)
+
+    def first_tokens(self, data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Tokens that `data` goes on with from `start` and that end by `end`, each with where: one for each end."""
+        return ((tokens[0], position) for tokens, position in self._beginning(data, start, end))
 
     def beginning(self, data: bytes, start: int) -> list[tuple[int, int]]:
         """The tokens that `data` goes on with from `start`, each with where it ends there."""
-        return [(token, end) for tokens, end in self._beginning(data, start) for token in tokens]
+        return [(token, end) for tokens, end in self._beginning(data, start, len(data)) for token in tokens]
 
-    def _beginning(self, data: bytes, start: int) -> Iterator[tuple[list[int], int]]:
+    def _beginning(self, data: bytes, start: int, end: int) -> Iterator[tuple[list[int], int]]:
         tries = self.tries
         nodes, first = tries.nodes, tries.first
         node = int(tries.roots[MAIN][data[start]])
@@ -180,7 +164,7 @@ class Vocabulary:
         while node:
             if first[node] < first[node + 1]:
                 yield tries.order[first[node] : first[node + 1]].tolist(), position
-            if position == len(data):
+            if position == end:
                 break
             node = _child(nodes, node, data[position])
             position += 1
@@ -271,8 +255,7 @@ def _restore(stored: dict[str, npt.NDArray[Any]]) -> tuple[tuple[bytes | None, .
         text, lengths = stored["text"].tobytes(), stored["token_lengths"]
         special = json.loads(stored["special"].tobytes())
         tries = [
-            Trie(**{name: stored[prefix + name] for name in Trie.__dataclass_fields__})
-            for prefix in (_TRIE, _STRIPPED)
+            Trie(**{name: stored[prefix + name] for name in Trie.__dataclass_fields__}) for prefix in (_TRIE, _STRIPPED)
         ]
     except KeyError:  # written by something else
         return None

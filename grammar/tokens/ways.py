@@ -12,6 +12,7 @@ from typing import Final
 from ..automaton.stepper import Configuration, ends
 from ..automaton.tables import Tables
 from ..automaton.turns import Breath
+from .fewest import Fewest
 from .steps import Stepper
 from .vocabulary import Vocabulary
 
@@ -22,17 +23,24 @@ class Way:
     `places`: the configurations before each byte of `data` and after the last.
     """
 
-    def __init__(self, data: bytes, places: tuple[Configuration, ...], vocabulary: Vocabulary) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        places: tuple[Configuration, ...],
+        vocabulary: Vocabulary,
+        spelled: tuple[Fewest, int] | None = None,
+    ) -> None:
         self.data = data
         self.places = places
         self._vocabulary = vocabulary
+        self._spelled = spelled or (Fewest(data, vocabulary), 0)  # shared with the ways that this one ends
         self._index: tuple[dict[Configuration, int], int] | None = None  # of a way that ends as this one does
 
     @cached_property
     def tokens(self) -> tuple[int, ...] | None:
         """The fewest tokens that spell the way; None if no tokens do."""
-        found = self._vocabulary.tokenize(self.data)
-        return None if found is None else tuple(found)
+        fewest, start = self._spelled
+        return fewest.tokens(start)
 
     def fits(self, count: int) -> bool:
         """Whether `count` tokens suffice."""
@@ -40,7 +48,12 @@ class Way:
             return count >= 0
         if len(self.data) <= count and self._vocabulary.single_bytes.issuperset(self.data):
             return True  # no need to know how few
-        return self.tokens is not None and len(self.tokens) <= count
+        needed = self._needed()
+        return needed is not None and needed <= count
+
+    def _needed(self) -> int | None:
+        fewest, start = self._spelled
+        return fewest.count(start)
 
     def after(self, start: int) -> Way:
         """The way without its first `start` bytes."""
@@ -48,7 +61,7 @@ class Way:
 
     def _from(self, at: Configuration, start: int) -> Way:
         """The way by the bytes from `start` on, from `at`, after the first of which the places are this way's."""
-        way = Way(self.data[start:], (at, *self.places[start + 1 :]), self._vocabulary)
+        way = self._tail(start, (at, *self.places[start + 1 :]))
         if self._index is not None:
             way._index = self._index[0], self._index[1] + start
         return way
@@ -101,9 +114,14 @@ class Way:
             if following == self.places[i + 1]:
                 if i == start:
                     return self._from(at, start)
-                return Way(self.data[start:], (*places, *self.places[i + 1 :]), self._vocabulary)
+                return self._tail(start, (*places, *self.places[i + 1 :]))
             places.append(following)
-        return Way(self.data[start:], tuple(places), self._vocabulary) if ends(tables, places[-1]) else None
+        return self._tail(start, tuple(places)) if ends(tables, places[-1]) else None
+
+    def _tail(self, start: int, places: tuple[Configuration, ...]) -> Way:
+        """The way by the bytes from `start` on, through other places."""
+        fewest, before = self._spelled
+        return Way(self.data[start:], places, self._vocabulary, (fewest, before + start))
 
     def rejoined(self, at: Configuration, data: bytes, stepper: Stepper) -> Way | None:
         """By `data` from `at` onto this way, and on; None where that does not lead onto it."""
