@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import json
 import lzma
-import threading
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from slipcast.engine.config import EngineConfig
 from slipcast.engine.housekeeping import Housekeeping
-from slipcast.engine.request import Event, GenerationRequest, TextDelta
+from slipcast.engine.request import Event, Failed, GenerationRequest, TextDelta, new_request_id
 from slipcast.engine.service import EngineService, Parts
 from slipcast.grammar import GrammarCompiler
 from slipcast.samplers import SamplingParams
@@ -39,36 +39,59 @@ def slow_schema(data: Path, name: str) -> Any:
 
 
 class Stamps:
-    """When tokens of a request came."""
+    """When tokens came of a request that is asked again whenever it ends, until closed."""
 
-    def __init__(self) -> None:
-        self.times: list[float] = []
-        self.over = threading.Event()
+    def __init__(self, service: EngineService, request: GenerationRequest) -> None:
+        self._service = service
+        self._request = request
+        self._answers: list[list[float]] = []
+        self._open = True
+        self._ask()
 
-    def __call__(self, event: Event) -> None:
+    def _ask(self) -> None:
+        self._answers.append([])
+        self._service.submit(replace(self._request, id=new_request_id()), self._told)
+
+    def _told(self, event: Event) -> None:
         if isinstance(event, TextDelta):
-            self.times.append(time.perf_counter())
-        else:
-            self.over.set()
+            self._answers[-1].append(time.perf_counter())
+        elif isinstance(event, Failed):
+            self._open = False
+        elif self._open:
+            self._ask()
+
+    def close(self) -> None:
+        """Ask no more. Raises RuntimeError if the request had failed."""
+        if not self._open:
+            raise RuntimeError("a request failed during the measurement")
+        self._open = False
+
+    @property
+    def started(self) -> bool:
+        """Whether tokens come."""
+        return len(self._answers[0]) > 3
 
     def gaps(self, start: float, end: float) -> list[float]:
-        """Seconds between tokens of which the second came after `start` and the first before `end`."""
-        pairs = zip(self.times, self.times[1:], strict=False)
+        """Seconds between tokens of one answer of which the second came after `start` and the first before `end`."""
+        pairs = [pair for times in self._answers for pair in pairwise(times)]
         return [after - before for before, after in pairs if after > start and before < end]
 
 
 def beside_slow(parts: Parts, schema: Any, others: list[Any], prompt: tuple[int, ...]) -> dict[str, float]:
-    """`others`: their schemas, None for a request without one; each should go on for a thousand tokens."""
+    """`others`: their schemas, None for a request without one; each is asked again when it ends."""
     compiler = GrammarCompiler(parts.compiler.vocabulary)
     parts = replace(parts, compiler=compiler)
     grammars = [None if other is None else compiler.json_schema(other) for other in others]
     config = EngineConfig(max_batch=len(others) + 1, prefill_chunk=256)
     with Housekeeping(lambda: True), EngineService(config, parts=parts) as service:
-        stamps = [Stamps() for _ in others]
-        for i, (grammar, stamp) in enumerate(zip(grammars, stamps, strict=True)):
-            params = SamplingParams(seed=i, max_tokens=800, ignore_eos=grammar is None)
-            service.submit(GenerationRequest(prompt, params, grammar), stamp)
-        while not all(len(stamp.times) > 3 for stamp in stamps):
+        stamps = [
+            Stamps(
+                service,
+                GenerationRequest(prompt, SamplingParams(seed=i, max_tokens=800, ignore_eos=not grammar), grammar),
+            )
+            for i, grammar in enumerate(grammars)
+        ]
+        while not all(stamp.started for stamp in stamps):
             time.sleep(0.01)
         begun = time.perf_counter()
         time.sleep(CALM)
@@ -77,8 +100,8 @@ def beside_slow(parts: Parts, schema: Any, others: list[Any], prompt: tuple[int,
         found = time.perf_counter()
         time.sleep(CALM)
         ended = time.perf_counter()
-        if any(stamp.over.is_set() for stamp in stamps):
-            raise RuntimeError("a request ended during the measurement")
+        for stamp in stamps:
+            stamp.close()
     before = [gap for stamp in stamps for gap in stamp.gaps(begun, asked)]
     beside = [gap for stamp in stamps for gap in stamp.gaps(asked, found)]
     after = [gap for stamp in stamps for gap in stamp.gaps(found, ended)]
