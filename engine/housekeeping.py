@@ -23,7 +23,7 @@ ENOUGH: Final = 64
 """Compilations, after which a rest is used."""
 PATIENCE: Final = 60.0
 """Seconds without a rest, after which the memory of tables that were given up is had back all the same."""
-SWITCH: Final = 0.001
+SWITCH: Final = 0.00005
 """Seconds that a thread in Python runs on while another waits: the engine's waits many times a step, and with Python's
 own 5 ms a long compilation would make its steps several times as long.
 """
