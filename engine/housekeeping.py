@@ -7,7 +7,6 @@ that take much memory, at the latest after a while.
 
 from __future__ import annotations
 
-import ctypes
 import sys
 import threading
 import time
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
+from ..grammar.automaton.memory import give_back
 from ..grammar.pause import COLLECTOR, CollectorPause
 
 EVERY: Final = 1.0
@@ -65,7 +65,7 @@ class Housekeeping:
         while not self._ended.wait(self._every):
             if self._is_time():
                 self._collector.sweep()
-                _trim()
+                give_back()
                 self._rested = time.monotonic()
 
     def _is_time(self) -> bool:
@@ -74,10 +74,3 @@ class Housekeeping:
             self._rested = time.monotonic()
             return False
         return not self._busy() or (dropped and time.monotonic() - self._rested > self._patience)
-
-
-def _trim() -> None:
-    """Give what the C library holds and nobody uses back to the system, where it can (glibc)."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

@@ -22,7 +22,7 @@ from ..automaton.tokencodes import LENGTH, MARK, token_of
 from ..errors import GrammarError, MatcherError
 from .canonical import Canonical, Spelled
 from .masks import Position
-from .matcher import Automaton, Matcher, TokenLevel
+from .matcher import Automaton, Matcher, TokenLevel, ids_of
 from .states import State
 from .vocabulary import Vocabulary
 from .ways import Way, trace
@@ -147,7 +147,7 @@ class CanonicalLevel:
     def _mask(self, node: Node) -> Int32s:
         row, own = self._raw(node)
         if np.bitwise_count(row).sum() <= CHECKED:
-            for token in _tokens(row):
+            for token in ids_of(row):
                 following = self.after(node, token)
                 if following is None or not self._is_alive(following):
                     row[token >> 5] ^= np.left_shift(np.uint32(1), np.uint32(token & 31)).view(np.int32)
@@ -217,7 +217,7 @@ class CanonicalLevel:
         if np.bitwise_count(row).sum() > WIDE:
             return None
         texts = self.level.vocabulary.tokens
-        return sorted(_tokens(row), key=lambda token: len(texts[token] or b""), reverse=True)
+        return sorted(ids_of(row), key=lambda token: len(texts[token] or b""), reverse=True)
 
 
 class CanonicalMatcher(Matcher):
@@ -277,15 +277,13 @@ class CanonicalMatcher(Matcher):
 
         Raises BudgetError where it is absurdly long, MatcherError if the vocabulary cannot spell it.
         """
-        node = self._state
-        if node.way is None:
-            if self.is_terminated() or self.is_accepting():
-                node.way = Way(b"", (node.configuration,), self.level.vocabulary)
-            else:
-                with self.level._lock:
-                    node.way = self._home(node) or self._plain().way_out()
-        self._ways.append(node.way)
-        return node.way
+        way = super().way_out()
+        self._ways.append(way)
+        return way
+
+    def _new_way(self, at: Configuration) -> Way:
+        with self.level._lock:
+            return self._home(self._state) or self._plain().way_out()
 
     def way_home(self, way: Way, count: int) -> Way | None:
         """A way out of at most `count` tokens, None if none is known: from `way`, one from before the last tokens."""
@@ -338,7 +336,7 @@ class CanonicalMatcher(Matcher):
             way = self._spelled(root, data + self._automaton.completion(node.configuration))
             if way is not None:
                 return way
-            branches = self._canonical._branches(node) or list(_tokens(self._canonical.mask(node)))
+            branches = self._canonical._branches(node) or ids_of(self._canonical.mask(node))
             for token in branches[:_MOST_BRANCHES]:
                 following = self._canonical.after(node, token)
                 if texts[token] and following is not None and following not in seen:
@@ -369,8 +367,3 @@ class _CanonicalWay(Way):
         if done > start:
             return super().after(start)
         return _CanonicalWay(self.data[start:], self.places[start:], self._own[place:], self._vocabulary)
-
-
-def _tokens(row: Int32s) -> list[int]:
-    """The ids of the bits that are set."""
-    return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()

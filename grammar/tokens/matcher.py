@@ -218,10 +218,10 @@ class Matcher:
             if self.is_terminated() or self.is_accepting():
                 state.way = Way(b"", (state.configuration,), self.level.vocabulary)
             else:
-                state.way = self._spelled_way(state.configuration)
+                state.way = self._new_way(state.configuration)
         return state.way
 
-    def _spelled_way(self, at: Configuration) -> Way:
+    def _new_way(self, at: Configuration) -> Way:
         """A way out that the vocabulary spells. The shortest text may hold bytes that are no tokens, as the last of a
         character of which the first is one; then it is sought beyond each of the next tokens.
         """
@@ -235,8 +235,7 @@ class Matcher:
         row = np.zeros(vocabulary.words, np.int32)
         with level._lock:
             level._states.write_mask(level._states.at(at), row)
-        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
-        for token in allowed[:MOST_TRIED].tolist():
+        for token in ids_of(row)[:MOST_TRIED]:
             first = vocabulary.tokens[token]
             with level._lock:
                 end = None if first is None else stepper.run(at, first)
@@ -311,3 +310,8 @@ def _as_int32(rows: MaskRow) -> npt.NDArray[np.int32]:
         view: Any = rows.view(np.int32)
         return view  # type: ignore[no-any-return]
     raise MatcherError(f"mask rows are {rows.dtype}, not int32 or uint32")
+
+
+def ids_of(row: npt.NDArray[np.int32]) -> list[int]:
+    """The tokens of a mask row, int32 [words], in the order of their ids."""
+    return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
