@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .cache import cache_folder, load_arrays, save_arrays
+from ..cache import cache_folder, load_arrays, save_arrays
 
 NEVER: Final = 1 << 40
 Bools = npt.NDArray[np.bool_]
