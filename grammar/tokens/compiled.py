@@ -20,8 +20,8 @@ import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
 from ..automaton import codes, stacks
-from . import trie, walkcodes
 from ..cache import cache_folder, replacing
+from . import trie, walkcodes
 
 _KERNELS: Final = str(Path(__file__).with_name("kernels.py"))
 _SOURCES: Final = (_KERNELS, codes.__file__, stacks.__file__, trie.__file__, walkcodes.__file__)

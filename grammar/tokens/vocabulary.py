@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from ..automaton.memory import give_back
 from ..automaton.tokencodes import LENGTH, MARK
-from ..errors import VocabularyError
 from ..cache import cache_folder, load_arrays, save_arrays
+from ..errors import VocabularyError
 from .fewest import Fewest
 from .reading import find_eos, read_added, read_tokens
 from .trie import BYTE_MASK, END_SHIFT, MAX_DEPTH, Trie, build_trie
