@@ -9,11 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as SequenceOf
-from functools import cache
 from typing import Any, Final
-
-from lark import Lark
-from lark import Token as LarkToken
 
 from ..errors import UnsupportedError
 from ..regular import ALL
@@ -32,6 +28,8 @@ from .ir import (
     Text,
     Token,
 )
+from .lalr import Parser
+from .lalr import Token as Word
 from .macros import dispatch_on_tokens, substrings
 from .source import Source
 
@@ -82,18 +80,15 @@ _MARKS: Final[Mapping[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, 
 MAX_REPEAT: Final = 1_000_000
 
 
-@cache
-def _parser() -> Lark:
-    return Lark(_SYNTAX, parser="lalr", maybe_placeholders=False)
+_PARSER: Final = Parser(_SYNTAX)
 
 
 def read_gbnf(text: str, *, start: str = "root", syntax: str = "gbnf") -> Grammar:
     """The grammar of a GBNF or EBNF text (`syntax` "gbnf" or "ebnf"). Raises GrammarTextError, UnsupportedError."""
     source = Source(text, syntax)
     reading.check_nesting(source, _OPAQUE)
-    tree = reading.parse(_parser(), source, text, _NAMES)
     reader = _Reader(source, ebnf=syntax == "ebnf")
-    reading.fold(tree, reader.handlers)
+    reading.parse(_PARSER, source, text, _NAMES, reader.handlers)
     if start not in reader.rules:
         named = f"; the first rule is {next(iter(reader.rules))!r}" if reader.rules else ""
         raise source.error(f"there is no rule {start!r} to start with{named}", len(text), f"define {start} ::= ...")
@@ -126,15 +121,15 @@ class _Reader:
             "tuple": tuple,
         }
 
-    def _place(self, token: LarkToken) -> Place:
-        return self._source.place(token.start_pos or 0)
+    def _place(self, token: Word) -> Place:
+        return self._source.place(token.start_pos)
 
-    def _string(self, token: LarkToken) -> str:
-        return reading.unescape(self._source, token[1:-1], (token.start_pos or 0) + 1, "[]?" if self._ebnf else "[]")
+    def _string(self, token: Word) -> str:
+        return reading.unescape(self._source, token[1:-1], token.start_pos + 1, "[]?" if self._ebnf else "[]")
 
     def _class(self, children: list[Any]) -> Node:
         token = children[0]
-        found = reading.character_class(self._source, token, token.start_pos or 0, any_if_empty=self._ebnf)
+        found = reading.character_class(self._source, token, token.start_pos, any_if_empty=self._ebnf)
         return Chars(found)
 
     def _item(self, children: list[Any]) -> Node:
@@ -167,7 +162,7 @@ class _Reader:
         self.rules[name] = body
         self.places[name] = self._place(head)
 
-    def _with_options(self, body: Node, name: str, token: LarkToken) -> Node:
+    def _with_options(self, body: Node, name: str, token: Word) -> Node:
         """A body under the options between a rule's name and `::=`."""
         place = self._place(token)
         if not self._ebnf:

@@ -10,12 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
-
-from lark import Lark
-from lark import Token as LarkToken
 
 from ..regular import ALL
 from . import source as reading
@@ -36,6 +32,8 @@ from .ir import (
     Tag,
     Text,
 )
+from .lalr import Parser
+from .lalr import Token as Word
 from .read_gbnf import bounds
 from .source import Source
 from .token_names import token
@@ -102,9 +100,7 @@ _JSON_OPTIONS: Final = frozenset({"order", "whitespace", "spelling", "formats", 
 _FLAGS: Final = ("at_least_one", "stop_after_first", "whole_words")
 
 
-@cache
-def _parser() -> Lark:
-    return Lark(_SYNTAX, parser="lalr", maybe_placeholders=False)
+_PARSER: Final = Parser(_SYNTAX)
 
 
 def read_grammarbnf(text: str, *, start: str | None = None, folder: Path | None = None) -> Grammar:
@@ -117,9 +113,8 @@ def read_grammarbnf(text: str, *, start: str | None = None, folder: Path | None 
     source = Source(text, "grammarbnf")
     blanked, schemas = _without_json(source)
     reading.check_nesting(Source(blanked, "grammarbnf"), _OPAQUE)
-    tree = reading.parse(_parser(), source, blanked, _NAMES)
     reader = _Reader(source, schemas, folder)
-    reading.fold(tree, reader.handlers)
+    reading.parse(_PARSER, source, blanked, _NAMES, reader.handlers)
     rules = reader.imports.add_to(reader.rules)
     begin = start or reader.start
     if begin not in rules:
@@ -187,13 +182,13 @@ class _Reader:
             "tags": self._tags,
         }
 
-    def _place(self, token: LarkToken) -> Place:
-        return self._source.place(token.start_pos or 0)
+    def _place(self, token: Word) -> Place:
+        return self._source.place(token.start_pos)
 
-    def _string(self, token: LarkToken) -> str:
+    def _string(self, token: Word) -> str:
         if token.endswith("i"):
-            raise self._source.error("this text cannot be without regard to case", token.start_pos or 0)
-        return reading.unescape(self._source, token[1:-1], (token.start_pos or 0) + 1)
+            raise self._source.error("this text cannot be without regard to case", token.start_pos)
+        return reading.unescape(self._source, token[1:-1], token.start_pos + 1)
 
     def _import(self, children: list[Any]) -> None:
         name, alias = str(children[0]), str(children[-1]) if len(children) > 1 else None
@@ -223,15 +218,15 @@ class _Reader:
     def _text(self, children: list[Any]) -> Node:
         token = children[0]
         if token.endswith("i"):
-            text = reading.unescape(self._source, token[1:-2], (token.start_pos or 0) + 1)
-            return reading.regex(self._source, reading.quoted(text), "i", token.start_pos or 0)
+            text = reading.unescape(self._source, token[1:-2], token.start_pos + 1)
+            return reading.regex(self._source, reading.quoted(text), "i", token.start_pos)
         return Text(self._string(token))
 
     def _class(self, children: list[Any]) -> Node:
         token = children[0]
-        return Chars(reading.character_class(self._source, token, token.start_pos or 0, any_if_empty=False))
+        return Chars(reading.character_class(self._source, token, token.start_pos, any_if_empty=False))
 
-    def _option(self, children: list[Any]) -> tuple[LarkToken, Any]:
+    def _option(self, children: list[Any]) -> tuple[Word, Any]:
         name, *values = children
         if len(values) != 1 or values[0].type == "STRING":
             texts = tuple(self._string(value) for value in values)
@@ -253,8 +248,8 @@ class _Reader:
         schema = self._from_file(given) if given.type == "STRING" else self._schemas[ord(given) - _FIRST_PLACE]
         return JsonSchema(schema, {str(name): value for name, value in options}, place)
 
-    def _from_file(self, token: LarkToken) -> Any:
-        name, at = self._string(token), token.start_pos or 0
+    def _from_file(self, token: Word) -> Any:
+        name, at = self._string(token), token.start_pos
         if self._folder is None:
             raise self._source.error("schemas in files are not read here", at, "write the schema inside json_schema()")
         path = (self._folder / name).resolve()
@@ -284,20 +279,20 @@ class _Reader:
             raise self._source.error("triggers and excluded texts are not empty", keyword.start_pos)
         return Free(triggers, tags, excludes=excludes, **flags)
 
-    def _flag(self, option: tuple[LarkToken, Any] | None) -> bool:
+    def _flag(self, option: tuple[Word, Any] | None) -> bool:
         if option is None:
             return False
         name, value = option
         if not isinstance(value, bool):
-            raise self._source.error(f"{name} is true or false", name.start_pos or 0)
+            raise self._source.error(f"{name} is true or false", name.start_pos)
         return value
 
-    def _texts(self, option: tuple[LarkToken, Any] | None) -> tuple[str, ...]:
+    def _texts(self, option: tuple[Word, Any] | None) -> tuple[str, ...]:
         if option is None:
             return ()
         name, value = option
         if isinstance(value, str):
             return (value,)
         if not isinstance(value, tuple):
-            raise self._source.error(f"{name} is a text or several in brackets", name.start_pos or 0)
+            raise self._source.error(f"{name} is a text or several in brackets", name.start_pos)
         return value

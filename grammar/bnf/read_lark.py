@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any, Final
-
-from lark import Lark
-from lark import Token as LarkToken
 
 from ..errors import UnsupportedError
 from ..regular import CharSet
@@ -34,6 +30,8 @@ from .ir import (
     Shortest,
     Text,
 )
+from .lalr import Parser
+from .lalr import Token as Word
 from .lark_common import COMMON
 from .lark_layout import Layout
 from .macros import substrings
@@ -53,7 +51,7 @@ import_one: "%import" path ("->" (TERMINAL | RULE))?
 import_many: "%import" path "(" (TERMINAL | RULE) ("," (TERMINAL | RULE))* ")"
 path: (RULE | TERMINAL) ("." (RULE | TERMINAL))*
 options: OPTIONS
-refused: (DIRECTIVE | TEMPLATE) /[^\n]+/
+refused: DIRECTIVE | TEMPLATE
 
 choice: both (_VBAR both)*
 both: sequence (AND sequence)*
@@ -87,8 +85,8 @@ JSON: /%json@[0-9]+/
 REGEXJSON: /%regex@[0-9]+/
 OPTIONS: /%(llguidance|grammar_options)@[0-9]+/
 GRAMMAR: /@[A-Za-z0-9_\-]+/
-DIRECTIVE.3: /%(declare|override|extend)\b/
-TEMPLATE.3: /[!?]{0,2}_?[a-zA-Z][_a-zA-Z0-9\-]*\{\s*[_a-zA-Z]/
+DIRECTIVE.3: /%(declare|override|extend)\b[^\n]*/
+TEMPLATE.3: /[!?]{0,2}_?[a-zA-Z][_a-zA-Z0-9\-]*\{\s*[_a-zA-Z][^\n]*/
 %ignore /[ \t\r]+/
 """
 _NAMES: Final = {
@@ -104,18 +102,15 @@ _OPTIONS: Final = frozenset({"no_forcing", "allow_initial_skip", "ignore_once", 
 _SKIP: Final = "%ignore"  # no name of a text's own
 
 
-@cache
-def _parser() -> Lark:
-    return Lark(_SYNTAX, parser="lalr", maybe_placeholders=False)
+_PARSER: Final = Parser(_SYNTAX)
 
 
 def read_lark(text: str, *, start: str = "start") -> Grammar:
     """The grammar of a Lark text. Raises GrammarTextError with the place, UnsupportedError for what is not done."""
     source = Source(text, "lark")
     layout = Layout(source)
-    tree = reading.parse(_parser(), source, layout.text, _NAMES)
     reader = _Reader(source, layout)
-    reading.fold(tree, reader.handlers)
+    reading.parse(_PARSER, source, layout.text, _NAMES, reader.handlers)
     rules = reader.finish()
     if start not in rules:
         raise source.error(f"there is no rule {start!r} to start with", len(text), f"define {start}: ...")
@@ -162,8 +157,8 @@ class _Reader:
             "maybe": lambda children: Repeat(children[0], 0, 1),
         }
 
-    def _place(self, token: LarkToken) -> Place:
-        return self._source.place(token.start_pos or 0)
+    def _place(self, token: Word) -> Place:
+        return self._source.place(token.start_pos)
 
     def finish(self) -> dict[str, Node]:
         """All rules, with what is ignored put after the lexemes of rules."""
@@ -256,7 +251,7 @@ class _Reader:
         self.skip_first = options.get("allow_initial_skip", self.skip_first)
 
     def _refused(self, children: list[Any]) -> None:
-        word = str(children[0]).strip()
+        word = children[0].split()[0]
         what = word if word.startswith("%") else "templates"
         raise self._source.error(f"{what}: not supported", children[0].start_pos, "write the rules out")
 
@@ -265,7 +260,7 @@ class _Reader:
 
     def _sequence(self, children: list[Any]) -> Node:
         # Texts side by side are not joined: they are lexemes of their own.
-        items = tuple(child for child in children if not isinstance(child, LarkToken))
+        items = tuple(child for child in children if not isinstance(child, Word))
         return items[0] if len(items) == 1 else Sequence(items) if items else Text("")
 
     def _repeated(self, children: list[Any]) -> Node:
@@ -279,14 +274,14 @@ class _Reader:
             node = Repeat(node, *bounds(self._source, written, self._place(mark)))
         return node
 
-    def _string(self, token: LarkToken) -> str:
+    def _string(self, token: Word) -> str:
         body = token[1 : token.rindex('"')]
-        return reading.unescape(self._source, body, (token.start_pos or 0) + 1)
+        return reading.unescape(self._source, body, token.start_pos + 1)
 
-    def _text(self, token: LarkToken) -> Node:
+    def _text(self, token: Word) -> Node:
         text = self._string(token)
         if token.endswith("i"):
-            return reading.regex(self._source, reading.quoted(text), "i", token.start_pos or 0)
+            return reading.regex(self._source, reading.quoted(text), "i", token.start_pos)
         return Text(text)
 
     def _range(self, children: list[Any]) -> Node:
@@ -298,7 +293,7 @@ class _Reader:
     def _special(self, children: list[Any]) -> Node:
         return token(self._source, str(children[0]), self._place(children[0]))
 
-    def _value(self, token: LarkToken) -> Any:
+    def _value(self, token: Word) -> Any:
         return self._values[int(token.rpartition("@")[2])]
 
     def _regex_json(self, children: list[Any]) -> Node:
@@ -320,7 +315,7 @@ class _Reader:
         raise self._source.error(f"{token}: grammars beside this one are not known here", token.start_pos, "use %json")
 
 
-def _plain(token: LarkToken) -> str:
+def _plain(token: Word) -> str:
     return token.lstrip("!?")
 
 

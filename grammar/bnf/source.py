@@ -1,18 +1,16 @@
-"""What the readers share: places in the text, lark's errors as ours, escapes, character classes, regexes."""
+"""What the readers share: places in the text, errors in words, escapes, character classes, regexes."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
-from typing import Any, Final
-
-from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+from collections.abc import Mapping
+from typing import Final
 
 from ..errors import BudgetError, GrammarTextError, PatternError
 from ..regular import CharSet, whole_pattern
 from .ir import Choice, Node, Place, Regex, Sequence, Text
+from .lalr import Handlers, Parser, Token, Unexpected
 
 MAX_TEXT: Final = 1_000_000
 MAX_NESTING: Final = 100
@@ -45,46 +43,27 @@ class Source:
         return GrammarTextError(message, line=place.line, column=place.column, remedy=remedy)
 
 
-def parse(parser: Lark, source: Source, text: str, names: Mapping[str, str]) -> Tree[Token]:
-    """The tree of `text` (`source.text`, perhaps with parts blanked out). `names`: what lark's terminals are called.
+def parse(parser: Parser, source: Source, text: str, names: Mapping[str, str], handlers: Handlers) -> None:
+    """Reads `text` (`source.text`, perhaps with parts blanked out). `names`: what terminals are called in messages.
 
     Raises GrammarTextError with the place and what was expected there.
     """
     try:
-        return parser.parse(text)
-    except UnexpectedEOF as error:
-        raise source.error(f"the grammar ends too early{_expected(error, names)}", len(source.text)) from None
-    except UnexpectedToken as error:
-        if error.token.type == "$END":
-            raise source.error(f"the grammar ends too early{_expected(error, names)}", len(source.text)) from None
-        found = str(error.token).strip() or "a line end"
-        at = error.token.start_pos or 0
-        raise source.error(f"unexpected {_shown(found)}{_expected(error, names)}", at) from None
-    except UnexpectedCharacters as error:
-        at = min(error.pos_in_stream or 0, len(source.text) - 1)
-        found = source.text[at]
-        if found in "\"'[/":
-            raise source.error(f"what {found} opens is not closed, or does not belong here", at) from None
-        raise source.error(f"unexpected {_shown(found)}{_expected(error, names)}", at) from None
-
-
-def fold(tree: Tree[Token], handlers: Mapping[str, Callable[[list[Any]], Any]]) -> Any:
-    """The value of a tree: each node's handler is given the values of its children, without recursion."""
-    values: dict[int, Any] = {}
-    for subtree in tree.iter_subtrees():
-        children = [values[id(child)] if isinstance(child, Tree) else child for child in subtree.children]
-        values[id(subtree)] = handlers[subtree.data](children)
-    return values[id(tree)]
+        parser.parse(text, handlers)
+    except Unexpected as error:
+        listed = sorted({names.get(name, name.lower()) for name in error.expected if names.get(name) != ""})
+        expected = f"; expected {' or '.join(listed)}" if listed else ""
+        if error.ended:
+            raise source.error(f"the grammar ends too early{expected}", len(source.text)) from None
+        found = source.text[error.at]
+        if not error.found and found in "\"'[/":
+            raise source.error(f"what {found} opens is not closed, or does not belong here", error.at) from None
+        shown = _shown(error.found.strip() or "a line end") if error.found else _shown(found)
+        raise source.error(f"unexpected {shown}{expected}", error.at) from None
 
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= 30 else text[:30] + "...")
-
-
-def _expected(error: UnexpectedInput, names: Mapping[str, str]) -> str:
-    found: Any = getattr(error, "accepts", None) or getattr(error, "expected", None) or getattr(error, "allowed", ())
-    listed = sorted({names.get(name, name.lower()) for name in found or () if names.get(name) != ""})
-    return f"; expected {' or '.join(listed)}" if listed else ""
 
 
 def check_nesting(source: Source, tokens: re.Pattern[str]) -> None:
@@ -213,7 +192,7 @@ def regex(source: Source, pattern: str, flags: str, at: int | Place) -> Regex:
 def regex_literal(source: Source, token: Token) -> Regex:
     """A regular expression as a lexer found it: `/pattern/flags`."""
     end = token.rindex("/")
-    return regex(source, token[1:end].replace("\\/", "/"), token[end + 1 :], token.start_pos or 0)
+    return regex(source, token[1:end].replace("\\/", "/"), token[end + 1 :], token.start_pos)
 
 
 def quoted(text: str) -> str:
