@@ -6,6 +6,7 @@ The kernels of `grammar.tokens` do the same for whole vocabularies; where they c
 
 from __future__ import annotations
 
+from operator import and_
 from typing import NamedTuple
 
 from .codes import (
@@ -127,7 +128,7 @@ def reaches(tables: Tables, row: int, frame: int, wide: bool) -> bool:
         return bool(reach & allow)
     here, there = reach & _LOW_WORD, allow & _LOW_WORD
     words, count = tables.reach_words, allow >> 32 & _COUNT_WORDS
-    return bool((words[here : here + count] & words[there : there + count]).any())
+    return any(map(and_, words[here : here + count].tolist(), words[there : there + count].tolist()))
 
 
 def ends(tables: Tables, at: Configuration) -> bool:

@@ -45,7 +45,8 @@ class Stepper:
         rows, form, high_of, low_of = self._rows, self._form, self._high, self._low
         base_of, capacity, scopes = self._base, self._capacity, self._scopes
         next_row, next_frame = self._next_row, self._next_frame
-        for byte in data:
+        written = 0  # bytes of `data` that the texts hold
+        for at_byte, byte in enumerate(data):
             while True:
                 value = rows[row << 8 | byte] if form[2 * row] == 0 else self.tables.value(row, byte)
                 if value > 0:
@@ -63,19 +64,18 @@ class Stepper:
                             return None
                         if value & REACH_WIDE and not reaches(self.tables, row, frame, True):
                             return None
-                    if texts:
-                        texts = _append(texts, byte)
                     break
                 if value < 0:
                     if -value & CHECK_LOW and n < low_of[frame]:
                         return None
-                    if texts:
-                        texts = _append(texts, byte)
-                    label = (-value & LABEL_MASK) - 1
+                    label, ended = (-value & LABEL_MASK) - 1, at_byte + 1
                 else:
-                    label = self._accept[row] - 1
+                    label, ended = self._accept[row] - 1, at_byte
                     if label < 0:
                         return None
+                if texts:
+                    texts = _append(texts, data[written:ended])
+                written = ended
                 while True:
                     at = base_of[frame] + label
                     target = next_row[at] if not texts and label < capacity[frame] else 0
@@ -92,7 +92,7 @@ class Stepper:
                     row, frame, n, texts, stack = after
                 if value < 0:
                     break
-        return Configuration(row, frame, n, texts, stack)
+        return Configuration(row, frame, n, _append(texts, data[written:]) if texts else texts, stack)
 
     def forced(self, start: Configuration, limit: int) -> bytes:
         """The bytes that every text must go on with, at most `limit`; none where the text may end."""
@@ -122,7 +122,6 @@ class Stepper:
         return only
 
 
-def _append(texts: tuple[bytes, ...], byte: int) -> tuple[bytes, ...]:
-    last = bytes((byte,))
-    return tuple([text + last for text in texts])
+def _append(texts: tuple[bytes, ...], more: bytes) -> tuple[bytes, ...]:
+    return tuple([text + more for text in texts])
 
