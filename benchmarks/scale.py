@@ -38,6 +38,7 @@ from typing import Any
 from report import ROOT, write_report
 
 HOST = "127.0.0.1"
+# Clients of each replica: twice its batch, so that a request always waits where one ends.
 CLIENTS, TOKENS = 16, 384
 TICK = os.sysconf("SC_CLK_TCK")
 # Conversations with a beginning in common: together twice what one replica's KV memory holds.
@@ -184,8 +185,8 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICK
 
 
-def rate(site: Site, seconds: float, *, stream: bool = False) -> tuple[float, dict[str, float]]:
-    """Tokens a second while CLIENTS ask without a pause, and cores used by role."""
+def rate(site: Site, seconds: float, replicas: int, *, stream: bool = False) -> tuple[float, dict[str, float]]:
+    """Tokens a second while CLIENTS for each replica ask without a pause, and cores used by role."""
     figures: list[tuple[float, float, dict[str, float]]] = []
 
     async def measure() -> None:
@@ -196,7 +197,7 @@ def rate(site: Site, seconds: float, *, stream: bool = False) -> tuple[float, di
             await asyncio.sleep(pause)
 
     bodies = (body(number, TOKENS, stream=stream) for number in itertools.count())
-    asyncio.run(site.load(bodies, CLIENTS, measure, leave=True))
+    asyncio.run(site.load(bodies, CLIENTS * replicas, measure, leave=True))
     (begun, before, used_before), (ended, after, used_after) = figures
     cores = {role: (used_after[role] - used_before.get(role, 0.0)) / (ended - begun) for role in used_after}
     return (after - before) / (ended - begun), cores
@@ -267,13 +268,13 @@ def scaling(site: Site, seconds: float) -> dict[str, float]:
     for count, times in ((1, 1), (2, 2), (1, 1)):
         with site.fresh(count):
             for _ in range(times):
-                measured, cores = rate(site, seconds)
+                measured, cores = rate(site, seconds, count)
                 rates[count].append(measured)
                 print(f"{count} replica{'s' * (count > 1)}: {measured:6.1f} tokens/s; cores: {shown(cores)}")
             if count == 1:
                 figures["tokens_per_core"] = measured / cores["replicas"]
             else:
-                measured, cores = rate(site, seconds, stream=True)
+                measured, cores = rate(site, seconds, count, stream=True)
                 print(f"2 replicas, streams: {measured:6.1f} tokens/s; cores: {shown(cores)}")
                 figures |= {f"{role}_ms": cores[role] / measured * 1e3 for role in ("front", "proxy")}
                 figures |= requests_alone(site)
