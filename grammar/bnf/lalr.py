@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cached_property
 from hashlib import blake2b
 from importlib.metadata import version
@@ -20,9 +20,12 @@ from typing import Any, Final, NamedTuple
 from ..cache import cache_folder, replacing
 
 Handlers = Mapping[str, Callable[[list[Any]], Any]]
-END: Final = "$END"
+END: Final = "END_OF_TEXT"
+_END: Final = r"\Z"
+_WRONG: Final = -1 << 30
+_PASS, _ONE, _MORE, _SINGLE, _OTHER = range(5)
 _FORMAT: Final = 1
-_KEYS: Final = {"states", "start", "end", "rules", "terminals", "keywords", "ignored"}
+_KEYS: Final = {"states", "start", "end", "rules", "terminals", "keywords", "space"}
 
 
 class Token(str):
@@ -55,14 +58,15 @@ class _Rule(NamedTuple):
     origin  its symbol
     kept    (which of them are children, whether that one's children are meant)
     handler whose value it has; "": its children are the value
-    single  whether an only child is the value
+    shape   _PASS: the only symbol's value is the rule's; _ONE: the only symbol is the only child; _MORE: the last one
+            is a child more; _SINGLE: an only child is the value
     """
 
     size: int
     origin: str
     kept: list[tuple[int, bool]]
     handler: str
-    single: bool
+    shape: int
 
 
 class Parser:
@@ -77,68 +81,68 @@ class Parser:
 
         Tokens are `Token`s. Raises Unexpected, and whatever handlers raise.
         """
-        states, rules, keywords = self._states, self._rules, self._keywords
+        states, rules, keywords, end = self._states, self._rules, self._keywords, self._end
+        calls = [handlers.get(rule.handler, list) for rule in rules]
         first = self._first.match
-        ignored = self._ignored.match
-        at, size = 0, len(text)
+        at = 0
         stack: list[int] = [self._start]
         values: list[Any] = []
         actions = states[self._start]
         while True:
-            skipped = ignored(text, at)
-            if skipped is not None:
-                at = skipped.end()
-            if at < size:
-                match = first(text, at)
-                if match is None or (kind := match.lastgroup) not in actions:
-                    match, kind = self._match(text, at, stack)
-                value = Token(match.group())
-                if kind in keywords:
-                    kind = keywords[kind].get(value, kind)
-                value.start_pos = at
-                value.type = kind
-                at = match.end()
-            else:
-                kind, value = END, Token()
-            while True:
-                action = actions.get(kind)
-                if action is None:
-                    raise Unexpected(at - len(value), value, self._expected(stack), ended=kind == END)
-                if action >= 0:
-                    stack.append(action)
-                    values.append(value)
-                    actions = states[action]
-                    break
-                count, origin, kept, handler, single = rules[-1 - action]
-                taken = values[len(values) - count :]
-                if count:
-                    del values[-count:]
-                    del stack[-count:]
-                children = _children(taken, kept)
-                if single and len(children) == 1:
-                    made = children[0]
+            match = first(text, at)
+            if match is None or (kind := match.lastgroup) not in actions:
+                match, kind = self._match(text, at, stack)
+            value = Token(match[kind])
+            value.start_pos = match.start(kind)
+            at = match.end()
+            if kind in keywords:
+                kind = keywords[kind].get(value, kind)
+            value.type = kind
+            while (action := actions.get(kind, _WRONG)) < 0:
+                if action == _WRONG:
+                    raise Unexpected(value.start_pos, value, self._expected(stack), ended=kind == END)
+                number = -1 - action
+                count, origin, kept, _, shape = rules[number]
+                if count == 1:
+                    del stack[-1]
+                    if shape == _ONE:
+                        values[-1] = calls[number]((values[-1],))
+                    elif shape == _OTHER:
+                        values[-1] = calls[number](_children(values[-1:], kept))
+                elif shape == _MORE:
+                    more = values[-1]
+                    del values[1 - count :], stack[-count:]
+                    values[-1].append(more)  # a list that grows is nobody else's
                 else:
-                    made = handlers[handler](children) if handler else children
+                    split = len(values) - count
+                    taken = values[split:]
+                    del values[split:], stack[split + 1 :]
+                    children = _children(taken, kept)
+                    single = shape == _SINGLE and len(children) == 1
+                    values.append(children[0] if single else calls[number](children))
                 state = states[stack[-1]][origin]
-                if state == self._end and kind == END:
-                    return made
+                if state == end and kind == END:
+                    return values[-1]
                 stack.append(state)
-                values.append(made)
                 actions = states[state]
+            stack.append(action)
+            values.append(value)
+            actions = states[action]
 
     def _match(self, text: str, at: int, stack: list[int]) -> tuple[re.Match[str], str]:
         """The word at a place, among the terminals that the state knows."""
         state = stack[-1]
-        actions = self._states[state]
         pattern = self._words.get(state)
         if pattern is None:
-            pattern = self._words[state] = _alternatives(
-                [(name, written) for name, written in self._data["terminals"] if name in actions]
-            )
+            pattern = self._words[state] = self._pattern(self._states[state])
         match = pattern.match(text, at)
         if match is None or match.lastgroup is None:
             other = self._first.match(text, at)
-            raise Unexpected(at, other.group() if other else "", self._expected(stack), ended=False)
+            if other is not None and other.lastgroup is not None:
+                kind = other.lastgroup
+                raise Unexpected(other.start(kind), other[kind], self._expected(stack), ended=kind == END)
+            space = self._space.match(text, at)
+            raise Unexpected(space.end() if space else at, "", self._expected(stack), ended=False)
         return match, match.lastgroup
 
     def _expected(self, stack: list[int]) -> list[str]:
@@ -201,11 +205,16 @@ class Parser:
 
     @cached_property
     def _first(self) -> re.Pattern[str]:
-        return _alternatives(self._data["terminals"])
+        return self._pattern(None)
 
     @cached_property
-    def _ignored(self) -> re.Pattern[str]:
-        return re.compile("(?:" + "|".join(self._data["ignored"] or ["(?!)"]) + ")+")
+    def _space(self) -> re.Pattern[str]:
+        return re.compile(self._data["space"])
+
+    def _pattern(self, known: Container[str] | None) -> re.Pattern[str]:
+        """What is ignored, then one word of the terminals that are known (None: of all)."""
+        words = [f"(?P<{name}>{word})" for name, word in self._data["terminals"] if known is None or name in known]
+        return re.compile(f"{self._data['space']}(?:{'|'.join((*words, f'(?P<{END}>{_END})'))})")
 
 
 def _children(taken: list[Any], kept: list[tuple[int, bool]]) -> list[Any]:
@@ -221,10 +230,6 @@ def _children(taken: list[Any], kept: list[tuple[int, bool]]) -> list[Any]:
     return children
 
 
-def _alternatives(terminals: Iterable[tuple[str, str]]) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?P<{name}>{written})" for name, written in terminals))
-
-
 def _tables(syntax: str) -> dict[str, Any]:
     """What lark makes of a syntax, as JSON."""
     from lark import Lark
@@ -237,7 +242,7 @@ def _tables(syntax: str) -> dict[str, Any]:
     rules = {rule: number for number, rule in enumerate(made.rules)}
     states = {
         state: {
-            str(symbol): int(target) if action is Shift else -1 - rules[target]
+            END if symbol == "$END" else str(symbol): int(target) if action is Shift else -1 - rules[target]
             for symbol, (action, target) in actions.items()
         }
         for state, actions in table.states.items()
@@ -259,7 +264,7 @@ def _tables(syntax: str) -> dict[str, Any]:
         "rules": [_rule(rule) for rule in rules],
         "terminals": [(one.name, one.pattern.to_regexp()) for one in order if one.name not in ignored],
         "keywords": keywords,
-        "ignored": [one.pattern.to_regexp() for one in order if one.name in ignored],
+        "space": "(?:" + "|".join([one.pattern.to_regexp() for one in order if one.name in ignored]) + ")*",
     }
 
 
@@ -271,4 +276,12 @@ def _rule(rule: Any) -> _Rule:
     ]
     origin = str(rule.origin.name)
     handler = "" if origin.startswith("_") else str(rule.alias or origin)
-    return _Rule(len(rule.expansion), origin, kept, handler, bool(rule.options.expand1) and not rule.alias)
+    size = len(rule.expansion)
+    single = bool(rule.options.expand1) and not rule.alias
+    if size == 1 and kept == [(0, False)]:
+        shape = _PASS if single else _ONE
+    elif not handler and kept == [(0, True), (size - 1, False)]:
+        shape = _MORE
+    else:
+        shape = _SINGLE if single else _OTHER
+    return _Rule(size, origin, kept, handler, shape)

@@ -95,7 +95,7 @@ _NAMES: Final = {
     "JSON": "%json", "REGEXJSON": "%regex", "OPTIONS": "", "GRAMMAR": "", "DIRECTIVE": "", "TEMPLATE": "",
     "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'", "COLON": "':'", "COMMA": "','", "NOT": "'~'",
     "AND": "'&'", "EQUAL": "'='", "DOT": "'.'", "__ANON_0": "'->'", "__ANON_1": "'..'",
-    "IMPORT": "%import", "IGNORE": "%ignore", "$END": "the end",
+    "IMPORT": "%import", "IGNORE": "%ignore", "END_OF_TEXT": "the end",
 }  # fmt: skip
 _TILDE: Final = re.compile(r"~\s*([0-9]+)(?:\s*(\.\.)\s*([0-9]+))?")
 _OPTIONS: Final = frozenset({"no_forcing", "allow_initial_skip", "ignore_once", "allow_invalid_utf8"})
