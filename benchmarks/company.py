@@ -116,6 +116,26 @@ SCHEMAS: dict[str, Any] = {
         "patternProperties": {f"[a-z]{{{i}}}": {"minimum": i} for i in range(12)},
     },
     "2,000 properties": {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(2000)}},
+    "multiples of a prime": {"type": "integer", "multipleOf": 1_000_003},
+    "multiples of a prime within bounds": {
+        "type": "integer",
+        "multipleOf": 1_000_003,
+        "minimum": 10,
+        "maximum": 10**15,
+    },
+    "multiples of a prime in items": {
+        "type": "array",
+        "items": {"type": "array", "items": {"type": "integer", "multipleOf": 999_983}, "minItems": 1},
+        "minItems": 1,
+    },
+    "multiples of one of four primes": {
+        "anyOf": [{"type": "integer", "multipleOf": p} for p in (65_537, 999_979, 999_983, 1_000_003)]
+    },
+    "multiples of three primes": {
+        "type": "integer",
+        "allOf": [{"multipleOf": p} for p in (99_971, 99_989, 99_991)],
+    },
+    "multiples of a prime of nineteen digits": {"type": "integer", "multipleOf": 2**61 - 1},
     "unique trees": {"type": "array", "items": {"$ref": "#"}, "uniqueItems": True, "minItems": 1},
 }
 GRAMMARS: dict[str, str] = {
@@ -194,7 +214,7 @@ async def company(address: str) -> dict[str, float]:
     late: list[tuple[float, float]] = []
     asked = {name: json.dumps(_request(fields)).encode() for name, fields in requests().items()}
     wrong: dict[str, str] = {}
-    slowest = (0.0, "")
+    took: dict[str, float] = {}
     async with httpx.AsyncClient(timeout=300.0) as http, asyncio.TaskGroup() as group:
         beside = [
             group.create_task(each) for each in (free.run(http, address), tied.run(http, address), _lateness(late))
@@ -210,7 +230,7 @@ async def company(address: str) -> dict[str, float]:
         for name, body in asked.items():
             sent = time.monotonic()
             response = await http.post(f"{address}/v1/chat/completions", content=body)
-            slowest = max(slowest, (time.monotonic() - sent, name))
+            took[name] = time.monotonic() - sent
             answers[name] = response
             await asyncio.sleep(2 * TICK)
             pauses[name] = max(stream.pause(sent, time.monotonic(), late) for stream in (free, tied))
@@ -223,21 +243,24 @@ async def company(address: str) -> dict[str, float]:
     for stream in (free, tied):
         if stream.fault:
             wrong["a stream"] = stream.fault
-    worst = max(pauses, key=lambda name: pauses[name])
-    print(
-        f"slowest: {slowest[1]}; longest pause: {worst}",
-        *(f"\nwrong: {name}: {told[:300]}" for name, told in wrong.items()),
-    )
+    print(f"slowest: {_most(took)}", f"longest pauses: {_most(pauses)}", sep="\n")
+    print(*(f"wrong: {name}: {told[:300]}\n" for name, told in wrong.items()), sep="", end="")
     return {
         "hostile": float(len(asked)),
         "hostile_wrong": float(len(wrong)),
-        "hostile_slowest_s": slowest[0],
+        "hostile_slowest_s": max(took.values()),
         "pause_alone_s": max(stream.pause(begun, hostile, late) for stream in (free, tied)),
         "pause_free_s": free.pause(hostile, ended, late),
         "pause_tied_s": tied.pause(hostile, ended, late),
         "crowding": crowding,
         "held_up_s": max((on - off for off, on in late), default=0.0),
     }
+
+
+def _most(seconds: dict[str, float]) -> str:
+    """The three longest."""
+    longest = sorted(seconds, key=lambda name: -seconds[name])[:3]
+    return ", ".join(f"{name} ({seconds[name]:.3f} s)" for name in longest)
 
 
 def _request(fields: dict[str, Any]) -> dict[str, Any]:

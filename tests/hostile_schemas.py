@@ -328,6 +328,24 @@ SCHEMAS: dict[str, Make] = {
     "huge minimum": lambda: {"type": "integer", "minimum": 10**300},
     "huge range": lambda: {"type": "integer", "minimum": -(10**30), "maximum": 10**30, "multipleOf": 7},
     "prime steps": lambda: {"type": "integer", "multipleOf": 1_000_003},
+    "prime steps within bounds": lambda: {
+        "type": "integer",
+        "multipleOf": 1_000_003,
+        "minimum": 10,
+        "maximum": 10**15,
+    },
+    "prime steps in items": lambda: nested(
+        3, lambda inner: {"type": "array", "items": inner, "minItems": 1}, {"type": "integer", "multipleOf": 999_983}
+    ),
+    "one of several prime steps": lambda: {
+        "anyOf": [{"type": "integer", "multipleOf": p} for p in (65_537, 999_979, 999_983, 1_000_003)]
+    },
+    "several prime steps at once": lambda: {
+        "type": "integer",
+        "allOf": [{"multipleOf": p} for p in (99_971, 99_989, 99_991)],
+    },
+    "no prime step": lambda: {"type": "integer", "minimum": 5, "not": {"multipleOf": 99_991}},
+    "a step of nineteen digits": lambda: {"type": "integer", "multipleOf": 2**61 - 1},
     "many prime steps": lambda: {
         "type": "integer",
         "allOf": [{"multipleOf": p} for p in (2, 3, 5, 7, 11, 13, 17, 19, 23)],

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -249,6 +250,92 @@ def test_threads_share_a_compiler() -> None:
         thread.join(120)
     assert not any(thread.is_alive() for thread in threads)
     assert not wrong
+
+
+class TimedLock:
+    """A lock that may be entered again, and tells for how long a thread that had it was at work without lending it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._since = 0.0
+        self.longest = 0.0
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        if not self._lock.acquire(blocking, timeout):
+            return False
+        self._depth += 1
+        if self._depth == 1:
+            self._since = time.thread_time()
+        return True
+
+    def release(self) -> None:
+        if self._depth == 1:
+            self._note()
+        self._depth -= 1
+        self._lock.release()
+
+    def _note(self) -> None:
+        self.longest = max(self.longest, time.thread_time() - self._since)
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    # What `threading.Condition` asks of a lock.
+
+    def _release_save(self) -> tuple[int, Any]:
+        self._note()
+        depth, self._depth = self._depth, 0
+        return depth, self._lock._release_save()  # type: ignore[attr-defined]
+
+    def _acquire_restore(self, state: tuple[int, Any]) -> None:
+        self._lock._acquire_restore(state[1])  # type: ignore[attr-defined]
+        self._depth, self._since = state[0], time.thread_time()
+
+    def _is_owned(self) -> bool:
+        owned: bool = self._lock._is_owned()  # type: ignore[attr-defined]
+        return owned
+
+
+HELD_SECONDS = 0.15
+"""Of CPU time: others' streams must not pause for 0.2 seconds."""
+LARGE: dict[str, Callable[[], Any]] = {
+    "10,000 strings": SCHEMAS["10,000 strings"],
+    "1,000 objects": SCHEMAS["1,000 objects"],
+    "2,000 properties": lambda: record(2000),
+    "5,000 properties": lambda: record(5000, additionalProperties=False),
+    "megabytes of properties": SCHEMAS["megabytes of properties"],
+    "keys of 5,000 characters": SCHEMAS["keys of 5,000 characters"],
+    "longer key names at least": SCHEMAS["longer key names at least"],
+    "20,000 strings with umlauts": lambda: {"enum": listed(20_000, lambda i: f"ü{i}é")},
+    "prime steps": SCHEMAS["prime steps"],
+    "one of several prime steps": SCHEMAS["one of several prime steps"],
+    "calls of 500 tools": lambda: {
+        "anyOf": listed(500, lambda i: {"properties": {"name": {"const": f"tool_{i}"}, "arguments": record(2)}})
+    },
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_the_tables_are_never_locked_for_long(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = TimedLock()
+    with monkeypatch.context() as patch:
+        patch.setattr("slipcast.grammar.automaton.tables.threading", SimpleNamespace(RLock=lambda: lock))
+        made = compiler()
+    lock.longest = 0.0
+    try:
+        matcher = made.json_schema(LARGE[name]()).matcher()
+        for token in (*b"{", *b'"', *b"1"):
+            mask(matcher)
+            matcher.forced()
+            matcher.closing()
+            matcher.accept(token)
+    except BudgetError:
+        pass
+    assert 0.0 <= lock.longest < HELD_SECONDS
 
 
 def test_a_slow_compile_holds_nobody_up() -> None:

@@ -41,6 +41,13 @@ class Alphabet:
         """The tests as automata, length bounds built in."""
         return tuple(test.unbounded().dfa for test in self.tests)
 
+    def key_length(self, symbol: int) -> int:
+        """The length of the key; about that of a short one of the class, as far as its bounds tell."""
+        if symbol < len(self.names):
+            return len(self.names[symbol])
+        signature = self.signatures[symbol - len(self.names)]
+        return max([1, *(test.low for i, test in enumerate(self.tests) if signature >> i & 1)])
+
     def members(self, keys: KeySet) -> int:
         """The symbols in a key set, as bits."""
         mask = (1 << self.size) - 1

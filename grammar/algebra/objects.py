@@ -110,7 +110,7 @@ class ObjectView:
 
     def key_length(self, symbol: int) -> int:
         """The length of the key, or of a short one of the class."""
-        return len(self._alphabet.names[symbol]) if symbol < len(self._alphabet.names) else 1
+        return self._alphabet.key_length(symbol)
 
     @property
     def possible(self) -> int:

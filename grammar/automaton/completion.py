@@ -56,7 +56,7 @@ class Completer:
         steps, breath = count(1), Breath(tables.pauses)
         while not ends(tables, at) and at not in known:
             breath()
-            if (key := self._required_key(at)) is not None:
+            if (key := self._required_key(at, breath)) is not None:
                 out += key[0]
                 at = key[1]
                 continue
@@ -98,7 +98,7 @@ class Completer:
                 remedy="lower minLength, minItems, minContains or minProperties, or shorten constants and patterns",
             )
 
-    def _required_key(self, at: Configuration) -> tuple[bytes, Configuration] | None:
+    def _required_key(self, at: Configuration, breath: Breath) -> tuple[bytes, Configuration] | None:
         """Where an object must still have a property and the key that is being read can be its: to the end of that key.
 
         In what order such keys come is no matter, so nothing is searched: the rows say which bytes lead to it.
@@ -120,6 +120,7 @@ class Completer:
         out = bytearray()
         here: Configuration | None = at
         while here is not None and len(out) < MAX_TEXT:
+            breath()
             following: tuple[bool, int] | None = None
             for value, byte in self._edges(here.row):
                 if value < 0 and (-value & LABEL_MASK) - 1 == FIRST_LABEL + wanted:
@@ -207,7 +208,7 @@ class Completer:
     def _left(self, at: Configuration, low: int) -> int:
         """At least so many bytes to the end of the lexeme; `low`: the code points that it must have."""
         need = max(int(self._tables.need[at.row]), low - at.length)
-        return need + 1 if need > 0 else 0  # only strings count code points, and they end with a quote
+        return need + 1 if need > 0 else 0  # it does not count the last byte: a string's quote, a number's digit
 
     def _edges(self, row: int) -> list[tuple[int, int]]:
         """The distinct values of a row with the first byte of each, in the order of bytes."""
@@ -248,7 +249,8 @@ def _least(tables: Tables, frame: int) -> int:
     handler = tables.handler(frame)
     if isinstance(handler, ValueHandler):
         return min((handler.after.cost(1 << i) for i in bits(handler.position.all_tags)), default=0)
-    return 0
+    # After a key: a value and a brace. Where the brace itself may come, it is the first that is found.
+    return 2 if isinstance(handler, ObjectHandler) else 0
 
 
 def _cost(tables: Tables, frame: int, label: int) -> int:
@@ -272,11 +274,11 @@ def _cost(tables: Tables, frame: int, label: int) -> int:
         symbol = handler.builder.symbol_of(handler.shape, handler.lexeme, label)
         if symbol is None:
             return FAR
-        costs = handler.builder.costs
+        views = [(handler.shape.views[i], progress) for i, progress, _ in handler.alternatives]
         here = [
-            costs.property(handler.shape.views[i], progress, symbol)
-            for i, progress, _ in handler.alternatives
-            if handler.shape.views[i].allowed(progress) >> symbol & 1
+            handler.builder.costs.property(view, progress, symbol) - 4 - view.key_length(symbol)  # the key is read
+            for view, progress in views
+            if view.allowed(progress) >> symbol & 1
         ]
         return min(here, default=FAR)
     if isinstance(handler, ArrayHandler):

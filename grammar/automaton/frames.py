@@ -329,6 +329,9 @@ class Builder:
     def prepare(self, position: Position) -> None:
         """Works out what the position's start will need of the algebra; touches no tables, needs no lock."""
         self._spec(position, (True, False, False, 0))
+        self.algebra.goals.effort.renew()
+        for goal, _ in position.parts:
+            self.costs.value(goal)
 
     def keys(self, shape: Shape, used: tuple[str, ...], depth: int) -> KeyLexeme:
         """The key lexeme of a shape; `used` are undeclared keys that the object already has."""

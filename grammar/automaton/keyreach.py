@@ -67,6 +67,10 @@ class KeyReach:
         """The flag with which a row of this reach is entered: the free body's needs no words."""
         return REACH if value == OTHER_KEY else self.flag
 
+    def require_room(self, sets: int) -> None:
+        """Raises BudgetError where the tables have no room for as many sets more."""
+        self.tables.require_reach(sets * self.words)
+
     def singles(self, labels: Sequence[int], others: int = 0) -> list[int]:
         """`value(1 << label | others)` for many labels; `others` is a set that they share."""
         if not self.words:

@@ -17,6 +17,7 @@ from .keyreach import KeyReach
 from .spelling import QUOTE
 from .trie import Base, Tree, WordRows, grow, over, spellings
 from .trieshape import is_plain, trie_shape
+from .turns import Breath
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -89,11 +90,13 @@ class _Names:
         self._classes = classes
         self._body = body
         self._reach = reach
+        self._breath = Breath(texts.tables.pauses)
+        reach.require_room(2 * len(names))  # before any work: for their colons and for their nodes
         # a name that holds a lone surrogate is in no text
         order = sorted((i for i, name in enumerate(names) if name.isascii() or _scalar(name)), key=names.__getitem__)
         self._labels = [len(classes.signatures) + i for i in order]
         self._words = [names[i] for i in order]
-        self._shape = trie_shape(self._words)
+        self._shape = trie_shape(self._words, self._breath)
 
     def root(self) -> int:
         texts, reach, shape = self._texts, self._reach, self._shape
@@ -101,10 +104,12 @@ class _Names:
             return 0
         states = self._states()
         closing = texts.bodies.closing(self._labels, reach)
+        self._breath()
         if states is not None:
             reaches = [reach.value(mask) for mask in self._masks(states)]
         else:
             reaches = self._wide_reaches() if reach.words else self._reaches()
+        self._breath()
         rows = WordRows(
             texts.tables,
             texts.spelling,

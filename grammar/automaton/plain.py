@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..regular.dfa import Dfa
-from .products import Part, ProductState, combined, tags_of
+from .products import Part, ProductState, combined, shortest, tags_of
 from .tables import Tables
 
 KEYWORDS: Final = ("true", "false", "null")
@@ -59,7 +59,10 @@ class NumberRows:
             if len(alive) == 1:
                 part, own = alive[0]
                 return self._numbers.single(part.dfa, self._label_of(part.tags)).row((own,))
-        row = self._numbers.tables.lazy(self._build, light=True)
+        tables = self._numbers.tables
+        row = tables.lazy(self._build, light=True)
+        # Before the last digit, as others say it before a quote: it leads who looks for an end.
+        tables.need[row] = max(shortest(self._parts, state, exact=False) - 1, 0)
         self._state_of[row] = state
         return row
 

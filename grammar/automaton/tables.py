@@ -10,7 +10,8 @@ pointer handed to a kernel stays good.
     form        int32 [rows, 2]   (0, 0) dense, (base + 1, offset << 6 | count) sparse; (-1, 0) lazy, (-2, 0) asked for
     edge_byte, edge_next  int32     a sparse row is its base row, which is dense, with `count` values replaced
     accept      int32 [rows]        label + 1 where the lexeme may end before the next byte, else 0
-    need        int32 [rows]        least number of further code points to the end of a bounded string
+    need        int32 [rows]        least number of further code points to the quote of a bounded string, or to the last
+                                    digit of a number
     reach       int64 [rows]        labels that can still come (keys): -1 all, a bit set or an offset in `reach_words`
     loops       int64 [rows, 2]     classes of bytes that lead back to the row (`codes.byte_class`), low word first
     white       int8 [rows]         how many white-space characters may come before what the row reads besides; each
@@ -195,11 +196,15 @@ class Tables:
         `offset | words << 32`, with the bit OTHER_KEY besides if such keys are allowed.
         """
         offset, count = self._words_used, words.size
-        if offset + count > WORDS:
-            raise _full("reach words", WORDS)
+        self.require_reach(count)
         self._words_used += count
         self.reach_words[offset : offset + count] = words.reshape(-1)
         return offset
+
+    def require_reach(self, count: int) -> None:
+        """Raises BudgetError where there is no room for so many words more."""
+        if self._words_used + count > WORDS:
+            raise _full("reach words", WORDS)
 
     def build_row(self, row: int) -> None:
         """Fills a lazy row; nothing to do for a row that is there. After an exception the row is lazy as before.

@@ -21,6 +21,7 @@ from .specs import Spelling
 from .spelling import BACKSLASH, QUOTE, SHORT_ESCAPES, escapable
 from .tables import Int32s, Tables
 from .trieshape import TrieShape, trie_shape
+from .turns import Breath
 
 _SPARSE_UP_TO: Final = 12
 _HEX_CASES: Final = {ord(c): (ord(c), ord(c.upper())) for c in "abcdef"}
@@ -49,7 +50,8 @@ class Base:
 class WordRows:
     """The rows of a trie. `words` are sorted and distinct; the quote after `words[i]` has the value `closing[i]`.
 
-    `reach` gives the reach of each node of `shape`, where keys are filtered.
+    `reach` gives the reach of each node of `shape`, where keys are filtered. Making them lends the lock now and then:
+    there may be hundreds of thousands of words.
     """
 
     def __init__(
@@ -65,7 +67,8 @@ class WordRows:
     ) -> None:
         self.tables = tables
         self.spelling: Spelling = spelling
-        self.shape = shape if shape is not None else trie_shape(words)
+        breath = Breath(tables.pauses)
+        self.shape = shape if shape is not None else trie_shape(words, breath)
         self.base = base if base is not None else Base()
         self.marks = marks
         self._closing = dict(zip(self.shape.ends, closing, strict=True))
@@ -77,9 +80,9 @@ class WordRows:
         if reach is not None:
             tables.reach[own] = reach
         if self.shape.plain and self.base.rows is None and spelling == "natural":
-            self._lay_out_plain()
+            self._lay_out_plain(breath)
         else:
-            self._lay_out()
+            self._lay_out(breath)
         self.root = self._root()
         """The row before the first character; `node_row(0)`, unless that has many edges and is better dense."""
 
@@ -87,7 +90,7 @@ class WordRows:
         """The row of a node; node 0 is the row before the first character."""
         return self.first + node
 
-    def _lay_out_plain(self) -> None:
+    def _lay_out_plain(self, breath: Breath) -> None:
         """`_lay_out` where every character has one spelling, of one byte: nearly always, and in a third of the time."""
         shape, tables, first, flag = self.shape, self.tables, self.first, self.marks.first
         size = shape.size
@@ -104,6 +107,7 @@ class WordRows:
             if node not in branches:
                 tables.put_edge(offset + node, QUOTE, closing)
         for node, children in branches.items():
+            breath()
             ends = node in closings
             if node and not ends:
                 children = [node + 1, *children]
@@ -112,7 +116,7 @@ class WordRows:
                 pairs.append((QUOTE, closings[node]))
             over(tables, first + node, self.base.row, pairs)
 
-    def _lay_out(self) -> None:
+    def _lay_out(self, breath: Breath) -> None:
         shape, tables = self.shape, self.tables
         size = shape.size
         has_next = shape.has_next()
@@ -143,7 +147,10 @@ class WordRows:
         form = tables.form[self.first : self.first + size]
         form[:, 0] = self.base.row + 1
         form[:, 1] = (np.arange(offset, offset + size * width, width) << EDGE_SHIFT) | 1
-        plans = [(node, *self._edges(node)) for node in np.flatnonzero(~in_bulk).tolist()]
+        plans = []
+        for node in np.flatnonzero(~in_bulk).tolist():
+            breath()
+            plans.append((node, *self._edges(node)))
         if not self._special:
             first = 0
         else:
@@ -158,6 +165,7 @@ class WordRows:
         for at in range(len(spelled), len(self._special)):
             self._annotate(first + at, *self._special[at])
         for node, pairs, specials in plans:
+            breath()
             flagged = [(byte, first + at | self.marks.first) for byte, at in specials]
             over(tables, self.node_row(node), self.base.of(node), pairs + flagged)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,8 +40,11 @@ class TrieShape:
         return found
 
 
-def trie_shape(words: Sequence[str]) -> TrieShape:
-    """`words` sorted by code point and distinct. The work is one comparison a word, besides copying its text."""
+def trie_shape(words: Sequence[str], breath: Callable[[], None] = lambda: None) -> TrieShape:
+    """`words` sorted by code point and distinct. The work is one comparison a word, besides copying its text.
+
+    `breath` is called after every few words.
+    """
     # The path of the word before, as stretches of consecutive nodes: (depth, node) at which each begins.
     stretches = [(0, 0)]
     pieces = ["\0"]
@@ -52,7 +55,9 @@ def trie_shape(words: Sequence[str]) -> TrieShape:
     root = [0]
     size = 1
     previous = ""
-    for word in words:
+    for index, word in enumerate(words):
+        if not index & 63:
+            breath()
         if word[:1] != previous[:1]:  # nearly always
             common = last = 0
             del stretches[1:]

@@ -156,6 +156,10 @@ class LazyDfa(Dfa, Generic[S]):
         """A lower bound of the distance to acceptance; INFINITE if certainly dead."""
         return 0 if self._accepts(state) else 1
 
+    def _exactly(self, state: S) -> int | None:
+        """The distance to acceptance where it is known without a search."""
+        return None
+
     def _guess(self, state: S) -> int:
         """About how far acceptance is."""
         return self._at_least(state)
@@ -265,6 +269,8 @@ class LazyDfa(Dfa, Generic[S]):
             depth = -negative
             if depth > best[state] or total >= INFINITE:
                 continue
+            if state not in known and (exact := self._exactly(states[state])) is not None:
+                known[state] = exact
             if state in known or self._accepts(states[state]):
                 step = known.get(state, 0)
                 while True:

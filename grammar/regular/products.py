@@ -154,6 +154,9 @@ class CountedDfa(LazyDfa[tuple[int, int]]):
         least = max(self.part.shortest(state[0]), self.low - state[1])
         return INFINITE if self.high is not None and state[1] + least > self.high else least
 
+    def _exactly(self, state: tuple[int, int]) -> int | None:
+        return self._at_least(state) if self.part.universal(state[0]) else None
+
     def longest(self, state: int) -> int:
         number, count = self._states[state]
         longest = self.part.longest(number)

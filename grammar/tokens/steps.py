@@ -19,6 +19,7 @@ from ..automaton.codes import (
 )
 from ..automaton.stepper import Configuration, ends, follow, reaches, run, token_edges
 from ..automaton.tables import Tables
+from ..automaton.turns import Breath
 from .walker import view
 
 _CHECKED = COUNT | NEED | REACH | REACH_WIDE
@@ -98,7 +99,9 @@ class Stepper:
         """The bytes that every text must go on with, at most `limit`; none where the text may end."""
         found = bytearray()
         at = start
+        breath = Breath(self.tables.pauses)
         while len(found) < limit and not ends(self.tables, at):
+            breath()
             step = self._only_step(at)
             if step is None:
                 break
