@@ -30,8 +30,8 @@ SCHEMA = {
     "additionalProperties": False,
 }
 # Data files that modules read; the folders they lie in are the repository's.
-DATA = ("grammar/bnf/library/*.grammarbnf", "engine/api/page/*.html", "engine/api/page/*.css", "engine/api/page/*.js",
-        "*/py.typed")  # fmt: skip
+DATA = ("grammar/bnf/library/*.grammarbnf", "grammar/regular/*.npz", "engine/api/page/*.html", "engine/api/page/*.css",
+        "engine/api/page/*.js", "*/py.typed")  # fmt: skip
 
 
 def run(*command: str | Path, cwd: Path, **more: str) -> str:

@@ -9,8 +9,11 @@ import random
 from pathlib import Path
 from typing import Any
 
+import format_tables
+import numpy as np
 import pytest
 from slipcast.grammar.regular import EXAMPLES, FORMATS, INFINITE, Language, format_language, is_pattern
+from slipcast.grammar.regular.formats import derived, tabled
 
 SUITE = Path(__file__).parents[2] / "shared" / "data" / "json-schema-test-suite" / "tests"
 NAMES = (
@@ -161,3 +164,42 @@ def test_each_format_has_an_example() -> None:
     assert set(EXAMPLES) == set(FORMATS)
     for name, text in EXAMPLES.items():
         assert language_of(name).contains(text), name
+
+
+SLOW = {"idn-hostname", "time", "date-time"}
+TABLED = sorted(filter(tabled, FORMATS))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in TABLED]
+)
+def test_tables_are_those_of_the_formats_as_they_are_said(name: str) -> None:
+    kept = format_tables.kept()
+    if name == "idn-hostname" and str(kept["unicode"]) != format_tables.UNICODE:
+        pytest.skip(f"the table was made with {kept['unicode']}")
+    assert np.array_equal(format_tables.made(name), kept[name])
+
+
+@pytest.mark.parametrize("name", sorted(SLOW))
+def test_large_tables_have_the_texts_of_their_formats(name: str) -> None:
+    """What the slow test above holds for all texts, for some."""
+    rng = random.Random(name)
+    said, table = derived(name), language_of(name)
+    assert (said.low, said.high) == (table.low, table.high)
+    for _ in range(30):
+        text = walk(name, rng)
+        assert said.contains(text), text
+        for _ in range(20):  # the same with a character left out or doubled
+            at = rng.randrange(len(text))
+            other = text[:at] + text[at : at + 2] * rng.randrange(2) + text[at + 1 :]
+            assert said.contains(other) == table.contains(other), other
+
+
+def test_tables_say_how_far_words_go() -> None:
+    for name, low, high, countable in (
+        ("uuid", 36, 36, False), ("ipv4", 7, 15, False), ("date", 10, 10, False), ("uri", 2, INFINITE, True),
+        ("json-pointer", 0, INFINITE, True), ("email", 3, INFINITE, False),
+    ):  # fmt: skip
+        dfa = language_of(name).dfa
+        assert dfa.start is not None
+        assert (dfa.shortest(dfa.start), dfa.longest(dfa.start), dfa.countable) == (low, high, countable), name

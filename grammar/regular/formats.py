@@ -1,5 +1,8 @@
 """The string formats of JSON Schema (draft 2020-12, validation, section 7.3), each from the grammar of its RFC.
 
+What is said here is turned into minimal automata by `tests/format_tables.py`, which come with the package, so that the
+first use of a format builds nothing; a test holds that they are what is said here.
+
 Departures, all on the side of refusing a valid text unless noted:
 
 - hostname, idn-hostname: labels that begin with `xn--` are refused. Whether one is valid depends on what its Punycode
@@ -13,12 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
 
 from .clock import date_time, time
+from .dfa import interned
 from .idn import idn_hostname
 from .language import Language
 from .patterns import whole_pattern
 from .regex_format import regex_text
+from .table_dfa import Table, TableDfa
+
+TABLES = Path(__file__).with_name("format_tables.npz")
 
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
@@ -142,8 +152,23 @@ EXAMPLES: Mapping[str, str] = {
 """A text of each format, so that it need not be built to see that there is one."""
 
 
+def derived(name: str) -> Language:
+    """The texts of a format, from what is said above. Slow; `idn-hostname` needs the package idna."""
+    return _FORMATS[name]()
+
+
+def tabled(name: str) -> bool:
+    """Whether a format has a table. `regex` has too many states: its automaton is built where a text leads."""
+    return name in _FORMATS and name != "regex"
+
+
 @lru_cache(64)
 def format_language(name: str) -> Language | None:
     """The texts of a format; None if the format is unknown, and so only an annotation."""
-    build = _FORMATS.get(name)
-    return None if build is None else build()
+    if not tabled(name):
+        return derived(name) if name in _FORMATS else None
+    with np.load(TABLES, allow_pickle=False) as archive:
+        packed = archive[name]
+    low, high = packed[:2].tolist()
+    dfa = interned(("format", name), lambda: TableDfa(("format", name), f"format {name}", Table.unpacked(packed[2:])))
+    return Language(dfa, low, None if high < 0 else high)
