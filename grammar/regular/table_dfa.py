@@ -202,17 +202,6 @@ def _groups(moves: npt.NDArray[np.int64], accepting: npt.NDArray[np.bool_]) -> n
         group_of = finer
 
 
-def _groups(moves: npt.NDArray[np.int64], accepting: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """The group of each state; states of one group accept the same words."""
-    group_of = np.unique(accepting, return_inverse=True)[1].reshape(-1)
-    while True:
-        _, finer = np.unique(np.column_stack([group_of, group_of[moves]]), axis=0, return_inverse=True)
-        finer = finer.reshape(-1)
-        if finer.max() == group_of.max():
-            return group_of
-        group_of = finer
-
-
 def _breadth_first(moves: npt.NDArray[np.int64], start: int, dead: int) -> list[int]:
     order = [start]
     seen = {start, dead}
