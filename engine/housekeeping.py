@@ -23,10 +23,8 @@ ENOUGH: Final = 64
 """Compilations, after which a rest is used."""
 PATIENCE: Final = 60.0
 """Seconds without a rest, after which the memory of tables that were given up is had back all the same."""
-SWITCH: Final = 0.00005
-"""Seconds that a thread in Python runs on while another waits: the engine's waits many times a step, and with Python's
-own 5 ms a long compilation would make its steps several times as long.
-"""
+SWITCH: Final = 0.001
+"""Seconds that a thread in Python runs on while another waits. (While it waits for the engine's, less: cores.py.)"""
 
 
 class Housekeeping:
@@ -70,7 +68,7 @@ class Housekeeping:
 
     def _is_time(self) -> bool:
         dropped = self._collector.dropped > 0
-        if not dropped and self._collector.compiled < ENOUGH:
+        if not dropped and self._collector.compiled < ENOUGH and not self._collector.grown:
             self._rested = time.monotonic()
             return False
         return not self._busy() or (dropped and time.monotonic() - self._rested > self._patience)

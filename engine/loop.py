@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..samplers import EmptyMaskError, Fault, RowLogprobs, SamplerChain, logprobs
 from .choice import ActiveRequest, Choice
+from .cores import INTERPRETER, Cores
 from .errors import EngineError, GrammarFault, ModelFault, PluginFault, RequestFault
 from .explain import mask_effect, token_note
 from .matching import Drawn, Matching, Taken
@@ -55,6 +56,7 @@ class Loop:
         ended: Callable[[str], None] = lambda request_id: None,
     ) -> None:
         self._model = model
+        self._cores = Cores(model)
         self._tokenizer = tokenizer
         self._scheduler = scheduler
         self._chain = chain
@@ -93,6 +95,7 @@ class Loop:
 
     def close(self) -> None:
         """End the threads of matchers, and forget what drafts were made from."""
+        self._cores.close()
         self._matching.close()
         if self._speculator is not None:
             self._speculator.close()
@@ -122,13 +125,17 @@ class Loop:
             works = self._speculator.draft(works, self._scheduler, self.counters, ready=self._matching.is_masked)
         drawings = drawings_of(works)
         ahead = self._matching.ahead([place for each in drawings if each.draft for place in each.draft.places])
+        self._cores.begin()
         begun, cpu = time.perf_counter(), time.thread_time()
         try:
-            logits = self._compute(works)
+            with INTERPRETER.wanted():
+                logits = self._compute(works)
         except Exception as error:
             self._model_failed(error)
             return True
-        computed, cpu = time.perf_counter(), time.thread_time() - cpu
+        finally:
+            computed, cpu = time.perf_counter(), time.thread_time() - cpu
+            self._cores.end(computed - begun, cpu)
         self._matching.stepped(computed - begun)
         self._scheduler.computed(works)
         self._count(works)

@@ -21,6 +21,7 @@ from ..plugins.protocols import Matcher
 from ..samplers import RowLogprobs
 from .abilities import is_foreseeing, is_forking
 from .choice import Choice
+from .cores import INTERPRETER
 from .errors import GrammarFault
 from .explain import MaskEffect, Pointers
 from .guide import advance, advance_by
@@ -359,15 +360,13 @@ class Matching:
         course.masked = True
         return self._masks.only_ends(course.row)
 
-
-    def _wait(
-        self, courses: Iterable[Course], jobs: Iterable[Job] = (), seconds: float | None = None
-    ) -> None:
+    def _wait(self, courses: Iterable[Course], jobs: Iterable[Job] = (), seconds: float | None = None) -> None:
         waited = [course.job for course in courses if course.job is not None and not course.job.done]
         waited += [job for job in jobs if not job.done]
         if waited:
             started = time.perf_counter()
-            self._workers.wait(waited, self._patience if seconds is None else seconds)
+            with INTERPRETER.wanted():
+                self._workers.wait(waited, self._patience if seconds is None else seconds)
             self.waited_seconds += time.perf_counter() - started
 
 

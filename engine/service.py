@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from ..grammar.courtesy import COURTESY
 from ..grammar.errors import GrammarError
 from ..plugins import PluginError, Plugins
 from ..plugins.metrics import MetricsSnapshot
@@ -170,8 +171,9 @@ class EngineService:
         budget = self._check(request)
         params = request.params
         marker = None if request.reasoning is None else self._markers.get(request.reasoning.end)
-        matchers = [self._matcher(request, marker) for _ in range(params.n)]
-        way = None if matchers[0] is None else _way_out(matchers[0], budget, params.max_tokens)
+        with COURTESY.working():
+            matchers = [self._matcher(request, marker) for _ in range(params.n)]
+            way = None if matchers[0] is None else _way_out(matchers[0], budget, params.max_tokens)
         seed = fresh_seed() if params.seed is None else params.seed
         ids = frozenset[int]() if marker is None else marker.ids
         active = ActiveRequest(request, self.timing.watched(on_event), matchers, budget, seed, way, ids)

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from ..grammar.courtesy import COURTESY
+
 STUCK: Final = 0.001
 """Seconds without the end of a job, after which another thread takes the next one."""
 MOST: Final = 8
@@ -120,7 +122,8 @@ class Workers:
     def _do(self, job: Job) -> None:
         self._lock.release()
         try:
-            job._do()
+            with COURTESY.working():
+                job._do()
         finally:
             self._lock.acquire()
             job.done = True

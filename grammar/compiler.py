@@ -19,6 +19,7 @@ from .bnf.checks import GrammarReport
 from .bnf.ir import Grammar
 from .bnf.read import Syntax, read
 from .bnf.structural import exact_json, read_structural_tag
+from .courtesy import COURTESY
 from .errors import GrammarError, SchemaError
 from .pause import COLLECTOR
 from .pipeline import Arena, JsonOptions, Registry, WhitespaceMode
@@ -329,7 +330,7 @@ class GrammarCompiler:
                 self._arena = Arena(self.vocabulary, self._mask_bytes)
                 COLLECTOR.dropped += 1
             arena = self._arena
-        with COLLECTOR.held():  # outside the lock: a hit must not wait for a slow compile
+        with COURTESY.working(), COLLECTOR.held():  # outside the lock: a hit must not wait for a slow compile
             grammar = build(arena)
         if key is not None:
             with self._lock:

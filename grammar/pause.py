@@ -5,8 +5,8 @@ nothing to collect, and now and then looks through the whole heap: with a vocabu
 compilations. So it is held off meanwhile, and what was made then counts as old, as if it had been looked through.
 
 A program that does nothing but serve goes further (`own`): looking through all that its grammars made takes up to a
-second, in which no stream goes on. What is made is put out of the collector's sight, and looked through when the
-program finds the time (`sweep`).
+second, in which no stream goes on. What is made is put out of the collector's sight, what has grown old beside it is
+left alone too, and all is looked through when the program finds the time (`sweep`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from .errors import GrammarError
 
 YOUNG: Final = 1
 """The collector's generations up to this one hold what was made since it last looked."""
+NEVER: Final = 1 << 30
+OLD: Final = 100
+"""Collections of what was young, of some thousand objects each, after which a sweep is worth while."""
 MANY: Final = 200_000
 """Objects that take longer to look through than a stream should stand still."""
 
@@ -36,6 +39,7 @@ class CollectorPause:
         self._frozen = False
         self._owned = False
         self._failed = False
+        self._thresholds = gc.get_threshold()
         self.compiled = 0
         """Compilations since the last sweep."""
         self.dropped = 0
@@ -89,9 +93,17 @@ class CollectorPause:
         `sweep` only, which somebody must call now and then.
         """
         with self._lock:
-            self._owned = True
+            if not self._owned:
+                self._owned = True
+                self._thresholds = gc.get_threshold()
+                gc.set_threshold(*self._thresholds[:2], NEVER)
             gc.collect()
             gc.freeze()
+
+    @property
+    def grown(self) -> bool:
+        """Whether so much has grown old since the last sweep that another is worth while."""
+        return gc.get_count()[2] > OLD
 
     def sweep(self) -> None:
         """Look through everything, and free what nobody uses. Other threads stand still meanwhile.
@@ -110,6 +122,7 @@ class CollectorPause:
         with self._lock:
             if self._owned:
                 self._owned = False
+                gc.set_threshold(*self._thresholds)
                 gc.unfreeze()
 
 

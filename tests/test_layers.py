@@ -26,6 +26,7 @@ PART_MAY_IMPORT = {
 GRAMMAR_STAGES = (
     "errors",
     "pause",
+    "courtesy",
     "cache",
     "regular",
     "schema",

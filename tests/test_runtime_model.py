@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -354,6 +355,24 @@ def test_logits_are_the_callers(model: LoadedModel) -> None:
 def test_other_threads_run_during_a_step(model: LoadedModel) -> None:
     # Whether they do run depends on the machine's load; that the call lets go of the lock does not.
     assert model._run.release_gil
+
+
+def test_threads_change_no_bit(exact: tuple[Tiny, LoadedModel], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")  # to be had back
+    model = load(exact[0], threads=2)
+    assert model.threads == 2
+    tokens, rows = some_tokens(40), []
+
+    def run() -> None:  # in a thread of its own, since TVM fixes their number at a thread's first step
+        for count in (2, 1, 7, 0):
+            model.use_threads(count)
+            rows.append(run_in_chunks(model, tokens, [30, 1, 1, 8]))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert len(rows) == 4
+    assert all(np.array_equal(rows[0], row) for row in rows)
 
 
 @pytest.mark.parametrize("name", ["max_batch", "max_context", "prefill_chunk", "kv_tokens", "threads"])

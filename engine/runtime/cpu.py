@@ -53,6 +53,11 @@ class LoadSample:
     busy: float | None
     own: float
 
+    @staticmethod
+    def clock() -> float:
+        """Seconds, as `wall` has them."""
+        return time.monotonic()
+
     @classmethod
     def take(cls) -> LoadSample:
         own = time.process_time()

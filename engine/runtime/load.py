@@ -87,7 +87,16 @@ def load_model(
         plan.config, checkpoint.metadata, tokenizer, library.machine, weights,
         weights[library.parameters.index("norm")], max_batch=max_batch,
         max_context=min(context, pages * PAGE), prefill_chunk=prefill_chunk, pages=pages, page_dtype=page_dtype,
+        threads=_thread_count(),
     )  # fmt: skip
+
+
+def _thread_count() -> int:
+    """What TVM_NUM_THREADS says; one where it says nothing that makes sense, as TVM has it then."""
+    try:
+        return max(1, int(os.environ[_THREADS]))
+    except ValueError:
+        return 1
 
 
 def open_checkpoint(path: Path, families: Sequence[ModelFamily] = ()) -> tuple[Checkpoint, ModelFamily]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tvm_ffi
 from tvm_ffi import Array
 
 from ..errors import ModelFault, StepError
@@ -18,20 +19,22 @@ from .library import last_line
 from .rotary import rotary_table
 
 Int32s = npt.NDArray[np.int32]
+_BIG_CORES = 1  # TVM's name for where threads are bound: its default
 
 
 class LoadedModel:
     """Steps a model. Not thread-safe: one thread at a time may step it or change its cache. Made by `load_model`.
 
     `config` has the dimensions, `metadata` all keys of the file, `tokenizer_spec` its tokenizer; `kv` holds the
-    sequences. `norm` is the gain of the last norm. A step takes at most `max_batch` sequences and `prefill_chunk`
-    tokens, a sequence at most `max_context`.
+    sequences. `norm` is the gain of the last norm. A step runs on `threads` threads and takes at most `max_batch`
+    sequences and `prefill_chunk` tokens, a sequence at most `max_context`.
     """
 
     def __init__(
         self, config: ModelConfig, metadata: Mapping[str, Any], tokenizer_spec: TokenizerSpec, machine: Any,
         weights: Sequence[Any], norm: Any,
         *, max_batch: int, max_context: int, prefill_chunk: int, pages: int, page_dtype: str,
+        threads: int,
     ) -> None:  # fmt: skip
         self.config = config
         self.metadata = metadata
@@ -47,6 +50,8 @@ class LoadedModel:
         layers = _pages(config, pages, np.dtype(page_dtype))
         self._pages = Array([as_tensor(layer) for layer in layers])
         self.kv = KVCache(layers, context_length=max_context)
+        self.threads = threads
+        self._configure = tvm_ffi.get_global_func("runtime.config_threadpool")
 
     def step(
         self, sequence_ids: Sequence[int], tokens: Sequence[Sequence[int]], counts: Sequence[int] | None = None
@@ -64,6 +69,12 @@ class LoadedModel:
         logits, _ = self._compute(sequence_ids, tokens, ids, last)
         # The width is padded to eight; the copy is made only for vocabularies that are no multiple of it.
         return np.ascontiguousarray(np.from_dlpack(logits)[:, : self.config.vocab_size])
+
+    def use_threads(self, count: int) -> None:
+        """Run the calling thread's steps on so many threads from now on: 1 to `threads`, which it is otherwise. What
+        they compute is the same to the last bit. Takes microseconds.
+        """
+        self._configure(_BIG_CORES, min(max(count, 1), self.threads))
 
     def hidden(self, sequence_ids: Sequence[int], tokens: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
         """Run a step for the hidden states: float32 [tokens, hidden], of every token in order, behind the last layer

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from ..courtesy import COURTESY
 from ..errors import BudgetError
 
 MAX_STEPS: Final = 800_000
@@ -39,6 +40,9 @@ class Effort:
                 "the parts of the schema combine in too many ways",
                 remedy="simplify anyOf, oneOf, not and if beside each other, or enumerations of objects and arrays",
             )
-        if self._paused - self._left > PAUSED_AFTER and self.pause is not None:
+        if self._paused - self._left > PAUSED_AFTER:
             self._paused = self._left
-            self.pause()
+            if self.pause is not None:
+                self.pause()
+            else:
+                COURTESY.pause()

@@ -16,6 +16,7 @@ from typing import Any
 
 import referencing
 
+from ..courtesy import COURTESY
 from ..errors import BudgetError, GrammarError, SchemaError
 from . import dialects
 from .advice import finish
@@ -155,6 +156,8 @@ class Reader:
                 pointer=at,
                 remedy="say what is repeated once, in $defs",
             )
+        if not self._schemas & 63:
+            COURTESY.pause()
         if depth >= MAX_DEPTH:
             check_depth(at)
             return Ref(self._define(Location(value, at, scope.resource, scope.dialect), scope.bindings), at)
