@@ -3,6 +3,9 @@
 `oneOf` with a discriminator that may be absent needs this: "is present and not x" is implied by "is present and y", and
 once the implied half is gone, all the clauses that also exclude the other branches in other ways are seen to be
 contained in the one that needs no more exclusion.
+
+And the branches of `oneOf` that each require a key of their own exclude each other by "is absent, or is present and not
+x", which is one clause, "is not x": as two they would double with every branch.
 """
 
 from __future__ import annotations
@@ -11,12 +14,43 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import is_
 
+from ..schema.expr import Never
 from .clauses import Each, ObjectClause
 from .goals import Literal
 from .kinds import Kinds
 
 WORTH_IT = 1
 TOO_MANY = 2048
+TOO_MANY_PAIRS = 256
+
+
+def joined(clauses: Sequence[ObjectClause]) -> tuple[ObjectClause, ...]:
+    """A union of fewer clauses that allows the same objects: what holds whether a key is there or not is said once.
+
+    Where all else that A, which forbids the key, demands is demanded by B, which requires it, B need not require it:
+    without the key such an object is one of A's. The clauses must have no annotations.
+    """
+    absent: dict[str, list[tuple[ObjectClause, frozenset[tuple[object, ...]]]]] = {}
+    if len(clauses) <= TOO_MANY_PAIRS:
+        for clause in clauses:
+            for each in clause.each:
+                if each.name is not None and any(sign and isinstance(expr, Never) for expr, sign in each.literals):
+                    absent.setdefault(each.name, []).append((clause, clause.demands - {each.identity}))
+    if not absent:
+        return tuple(clauses)
+    out: list[ObjectClause] = []
+    dropped: set[int] = set()
+    for clause in clauses:
+        for some in clause.some:
+            for without, rest in absent.get(some.name or "", ()) if not some.literals else ():
+                if rest <= clause.demands and (without.low, without.high) == (clause.low, clause.high):
+                    clause = replace(clause, some=tuple([other for other in clause.some if other is not some]))
+                    named = {each.identity for each in clause.each if each.name == some.name}
+                    if clause.demands - named <= without.demands:
+                        dropped.add(id(without))
+                    break
+        out.append(clause)
+    return tuple([clause for clause in out if id(clause) not in dropped])
 
 
 def absorbed(kinds: Kinds, clauses: Sequence[ObjectClause]) -> tuple[ObjectClause, ...]:

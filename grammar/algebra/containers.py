@@ -22,7 +22,7 @@ from typing import Any
 from ..errors import BudgetError
 from ..schema.expr import AnyOf, Const, Expr, OneOf, Unevaluated
 from ..schema.values import Canonical
-from .absorb import absorbed
+from .absorb import absorbed, joined
 from .atoms import Atoms
 from .branches import branches, exactly_one, is_compound
 from .clauses import EVERY_KEY, ArrayClause, CountAt, Each, EachAt, ObjectClause, Some, outside
@@ -285,7 +285,8 @@ class _Fold:
         parts = [self.forms(goal, mode) for goal in branches(self.goals, literal)]
         if isinstance(expr, AnyOf) and self.mode is not Mode.PLAIN and any(map(_annotates, chain.from_iterable(parts))):
             return self.annotated(expr, parts)
-        return _distinct(clause for part in parts for clause in part)
+        out = _distinct(clause for part in parts for clause in part)
+        return joined(out) if mode is Mode.PLAIN and kind == "object" else out
 
     def one_of(self, expr: OneOf, beside: Any) -> tuple[Any, ...]:
         parts = [self.forms(self.goals.of([(part, True)]), Mode.PLAIN) for part in expr.parts]
