@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import is_
 
-from ..schema.expr import Never
 from .clauses import Each, ObjectClause
 from .goals import Literal
 from .kinds import Kinds
@@ -34,7 +33,7 @@ def joined(clauses: Sequence[ObjectClause]) -> tuple[ObjectClause, ...]:
     if len(clauses) <= TOO_MANY_PAIRS:
         for clause in clauses:
             for each in clause.each:
-                if each.name is not None and any(sign and isinstance(expr, Never) for expr, sign in each.literals):
+                if each.name is not None and each.forbids:
                     absent.setdefault(each.name, []).append((clause, clause.demands - {each.identity}))
     if not absent:
         return tuple(clauses)

@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 
 from ..regular import Language, pattern
 from ..regular.dfa import lazy
-from ..schema.expr import Keys
+from ..schema.expr import Keys, Never
 from .goals import Literal
 
 
@@ -77,6 +77,16 @@ class Each:
     def name(self) -> str | None:
         """The one key, where it is written as one."""
         return single_name(self.keys)
+
+    @lazy
+    def forbids(self) -> bool:
+        """Whether no such property may be there."""
+        return any(sign and isinstance(expr, Never) for expr, sign in self.literals)
+
+    @lazy
+    def plain(self) -> bool:
+        """Whether the keys are told by their names alone, so that it costs nothing to ask for one."""
+        return all(isinstance(test, Keys) and not test.patterns for test in self.keys)
 
     @lazy
     def identity(self) -> tuple[object, ...]:

@@ -25,7 +25,7 @@ from ..schema.values import Canonical
 from .absorb import absorbed, joined
 from .atoms import Atoms
 from .branches import branches, exactly_one, is_compound
-from .clauses import EVERY_KEY, ArrayClause, CountAt, Each, EachAt, ObjectClause, Some, outside
+from .clauses import EVERY_KEY, ArrayClause, CountAt, Each, EachAt, ObjectClause, Some, holds_key, outside
 from .cycles import Fixpoint
 from .goals import Goal, Goals, Literal
 from .kinds import Kinds
@@ -115,12 +115,15 @@ class Containers:
             return True
         if not required:
             return False
-        by_name: dict[str, list[Literal]] = {name: [] for name in required}
-        for each in clause.each:
-            name = each.name
-            if name is not None and name in by_name:
-                by_name[name].extend(each.literals)
-        return any(self._kinds.clash(literals) for literals in by_name.values() if literals)
+        named, general = clause.each_by_name
+        for name in required:
+            literals = [literal for each in named.get(name, ()) for literal in each.literals]
+            for each in general:  # closed objects with other keys exclude each other
+                if (each.forbids or each.plain) and holds_key(each.keys, name):
+                    literals.extend(each.literals)
+            if literals and self._kinds.clash(literals):
+                return True
+        return False
 
     def _array_dead(self, clause: ArrayClause) -> bool:
         if clause.high is not None and clause.high < clause.low:
