@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 Make = Callable[[], Any]
@@ -327,6 +328,15 @@ SCHEMAS: dict[str, Make] = {
     "huge steps": lambda: {"type": "number", "multipleOf": 1e300},
     "huge minimum": lambda: {"type": "integer", "minimum": 10**300},
     "huge range": lambda: {"type": "integer", "minimum": -(10**30), "maximum": 10**30, "multipleOf": 7},
+    "integers of one hash": lambda: {"enum": listed(4000, lambda i: i * (2**61 - 1))},
+    "integers of one hash apart": lambda: {"anyOf": listed(4000, lambda i: {"const": [i * (2**61 - 1)]})},
+    "bounds of one hash": lambda: {"anyOf": listed(4000, lambda i: {"minimum": i * (2**61 - 1)})},
+    "decimals of one hash": lambda: {
+        "enum": listed(2000, lambda i: Decimal(12_345 * pow(10, i, 2**61 - 1) % (2**61 - 1)).scaleb(-i))
+    },
+    "a constant of a million numbers": lambda: {"const": [1] * 1_000_000},
+    "oneOf of 5,000 constants": lambda: {"oneOf": listed(5000, lambda i: {"const": f"v{i}"})},
+    "allOf of 20,000 required": lambda: {"type": "object", "allOf": listed(20_000, lambda i: {"required": [f"a{i}"]})},
     "prime steps": lambda: {"type": "integer", "multipleOf": 1_000_003},
     "prime steps within bounds": lambda: {
         "type": "integer",

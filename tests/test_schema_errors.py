@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import referencing
 from slipcast.grammar.errors import BudgetError, GrammarError, PatternError, SchemaError, UnsupportedError
@@ -209,3 +211,24 @@ def test_dynamic_scopes_are_budgeted() -> None:
 def test_an_absurd_index_in_a_pointer_leads_nowhere() -> None:
     with pytest.raises(SchemaError, match="leads nowhere"):
         read({"$ref": "#/allOf/" + "9" * 5000, "allOf": [{}]})
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"enum": [i * (2**61 - 1) for i in range(80)]}, "/enum"),
+        ({"properties": {"a": {"const": [[i * (2**61 - 1)] for i in range(80)]}}}, "/properties/a/const"),
+        ({"anyOf": [{"maximum": -i * (2**61 - 1)} for i in range(80)]}, "/anyOf/"),
+        ({"const": list(range(200_000))}, "/const"),
+    ],
+)
+def test_values_that_take_too_long_to_tell_apart(schema: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(BudgetError) as raised:
+        read(schema)
+    assert raised.value.pointer is not None
+    assert raised.value.pointer.startswith(pointer)
+
+
+def test_large_numbers_are_no_fault() -> None:
+    read({"enum": [2**64 - i for i in range(2000)], "anyOf": [{"const": 2**61 - 1}] * 100})
+    read({"enum": [i / 8 for i in range(2000)]})

@@ -50,8 +50,11 @@ def exactly_one(goals: Goals, expr: OneOf, possible: list[int], overlaps: set[tu
     `overlaps` holds the pairs (smaller index first) that are not known to be disjoint: only those must be excluded
     from each other, which is what keeps a discriminated union as small as `anyOf`.
     """
-    out = []
-    for i in possible:
-        others = [j for j in possible if j != i and (min(i, j), max(i, j)) in overlaps]
-        out.append(goals.of([(expr.parts[i], True), *((expr.parts[j], False) for j in others)]))
-    return out
+    others: dict[int, list[int]] = {i: [] for i in possible}
+    for i, j in sorted(overlaps):
+        if i in others and j in others:
+            others[i].append(j)
+            others[j].append(i)
+    return [
+        goals.of([(expr.parts[i], True), *((expr.parts[j], False) for j in sorted(others[i]))]) for i in possible
+    ]

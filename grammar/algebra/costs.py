@@ -127,13 +127,17 @@ class Costs:
         if pending.bit_count() <= FEW:
             return sum([self._member(view, symbol) for symbol in bits(pending)])
 
+        def key(left: int) -> Hashable:
+            # As bytes: integers of adjacent bits have one of 61 hashes, however many there are.
+            return view, left.to_bytes(-(-left.bit_length() // 8), "little")
+
         def total(left: int) -> int:
             if not left:
                 return 0
             first = (left & -left).bit_length() - 1
-            return self._memo.get((view, left), lambda: self._member(view, first) + total(left & left - 1))
+            return self._memo.get(key(left), lambda: self._member(view, first) + total(left & left - 1))
 
-        if (view, pending) not in self._memo:
+        if key(pending) not in self._memo:
             left = 0
             for symbol in reversed(bits(pending)):  # one after the other, so that no recursion is deep
                 left |= 1 << symbol

@@ -20,6 +20,8 @@ from ..courtesy import COURTESY
 from ..errors import BudgetError, GrammarError, SchemaError
 from . import dialects
 from .advice import finish
+from .census import KEYWORDS as CENSUS_KEYWORDS
+from .census import Census
 from .expr import ALWAYS, AllOf, Expr, Never, Ref, Schema
 from .references import LateDynamicAnchor, References, check_depth
 from .report import Advice, Report, Status
@@ -124,6 +126,7 @@ class Reader:
         self._advice: list[Advice] = []
         self._leaves: dict[tuple[int, Any], Expr] = {}
         self._schemas = 0
+        self._census = Census()
 
     def read(self, contents: dict[str, Any] | bool, *, index_later: bool) -> None:
         """Fills `definitions`, of which the first is the root."""
@@ -202,6 +205,8 @@ class Reader:
             if inspecting:
                 self._notes[at] = (keyword, "enforced", "")
             try:
+                if keyword in CENSUS_KEYWORDS:
+                    self._census.count(schema[keyword], at)
                 part = reader(site, schema[keyword], at)
             except GrammarError as error:
                 self._refuse(error, at, keyword)
