@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 
 from ..algebra import ArrayProgress, ArrayView, Goal, bits
 from ..schema.values import Canonical, canonical, parse_json
@@ -69,10 +69,10 @@ class ArrayHandler(FrameHandler):
             self.builder, position, after, first_item=first, closable=first and bool(self.closing_tags)
         )
 
-    def cost(self) -> int:
-        """About how many bytes finish the array from here."""
+    def endings(self) -> Iterator[tuple[int, int]]:
+        """The ways in which the array may end; see `around.Endings`."""
         costs = self.builder.costs
-        return min(costs.array(view, progress, self.seen or ()) for view, progress, _ in self.alternatives)
+        return ((costs.array(view, progress, self.seen or ()), tags) for view, progress, tags in self.alternatives)
 
     def values(self) -> tuple[Position, _AfterItem] | None:
         """The values that the next item may have, and what follows them; None if none may come."""
@@ -114,7 +114,7 @@ def _handler(builder: Builder, alternatives: tuple[Alternative, ...], seen: Seen
 class _AfterItem:
     """After an item its array goes on, with the alternatives that accepted the item."""
 
-    __slots__ = ("_array", "_ends", "_groups", "_loose", "depth", "key", "scopes")
+    __slots__ = ("_array", "_ends", "_groups", "_loose", "closing_tags", "depth", "key", "scopes")
 
     def __init__(self, array: ArrayHandler, position: Position, groups: Groups) -> None:
         self._array = array
@@ -123,13 +123,15 @@ class _AfterItem:
         self.scopes = int(any(view.records for view, _, _ in array.alternatives))
         self._loose = bool(self.scopes) and _loose(array.builder, position)
         self.depth = array.depth
+        self.closing_tags = array.closing_tags
         self.key: Hashable = ("item", array.number)
 
-    def cost(self, tags: int) -> int:
-        """About how many bytes finish the array after the item was accepted by `tags`."""
+    def endings(self, tags: int) -> Iterator[tuple[int, int]]:
         costs = self._array.builder.costs
         seen = self._array.seen or ()
-        return min(costs.array(view, after, seen) for group in bits(tags) for view, after, _ in self._groups[group])
+        for group in bits(tags):
+            for view, after, own in self._groups[group]:
+                yield costs.array(view, after, seen), own
 
     def end(self, tags: int, texts: Texts | None) -> Answer:
         array = self._array

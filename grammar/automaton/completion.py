@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager, nullcontext
 from heapq import heappop, heappush
 from itertools import count
 
-from ..algebra import FAR, bits
+from ..algebra import FAR
 from ..errors import BudgetError
+from .around import Around, Endings, Surroundings, least, nothing
 from .arrays import ArrayHandler
 from .codes import (
     ARRAY_CLOSE,
@@ -44,6 +45,7 @@ class Completer:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._distinct: dict[int, list[tuple[int, int]]] = {}
+        self._surroundings = Surroundings(tables)
 
     def completion(self, at: Configuration, known: Container[Configuration] = ()) -> bytes:
         """Bytes that lead from `at` to the end of a valid text, or to one of the `known` configurations; b"" if the
@@ -56,18 +58,20 @@ class Completer:
         steps, breath = count(1), Breath(tables.pauses)
         while not ends(tables, at) and at not in known:
             breath()
-            if (key := self._required_key(at, breath)) is not None:
+            with self._turn(at.frame):
+                around = self._surroundings.of(at.stack, list(_endings(tables, at.frame)))
+            if (key := self._required_key(at, around, breath)) is not None:
                 out += key[0]
                 at = key[1]
                 continue
             best: tuple[int, bytes, Configuration] | None = None
             with self._turn(at.frame):
-                bound, steady = _bound(tables, at)
-                least = _least(tables, at.frame)
+                bound, steady = _bound(tables, at, around)
+                fewest = _fewest(tables, at.frame, around)
             if bound > MAX_TEXT:
                 raise _too_long()
             for length, path, label, before in self._endings(at, steps, breath):
-                if best is not None and length + least >= best[0]:
+                if best is not None and length + fewest >= best[0]:
                     break
                 if label < 0:
                     continue
@@ -75,7 +79,7 @@ class Completer:
                 if after is None:
                     continue
                 with self._turn(before.frame):
-                    rest = _cost(tables, before.frame, label)
+                    rest = _cost(tables, before.frame, label, around)
                 total = len(path) + rest
                 if best is None or total < best[0]:
                     best = total, path, after
@@ -91,14 +95,16 @@ class Completer:
     def require_short(self, start: Configuration) -> None:
         """Raises BudgetError if even the shortest text is absurdly long, as far as that is easily seen."""
         with self._turn(start.frame):
-            least, _ = _bound(self._tables, start)
-        if least > MAX_TEXT:
+            fewest, _ = _bound(self._tables, start, nothing)
+        if fewest > MAX_TEXT:
             raise BudgetError(
                 f"every valid text is longer than {MAX_TEXT} bytes",
                 remedy="lower minLength, minItems, minContains or minProperties, or shorten constants and patterns",
             )
 
-    def _required_key(self, at: Configuration, breath: Breath) -> tuple[bytes, Configuration] | None:
+    def _required_key(
+        self, at: Configuration, around: Around, breath: Breath
+    ) -> tuple[bytes, Configuration] | None:
         """Where an object must still have a property and the key that is being read can be its: to the end of that key.
 
         In what order such keys come is no matter, so nothing is searched: the rows say which bytes lead to it.
@@ -109,7 +115,7 @@ class Completer:
             return None
         with self._turn(at.frame):
             handler.renew()
-            labels = handler.required()
+            labels = handler.required(around)
         sets = handler.lexeme.text.reach
         reach = int(tables.reach[at.row])
         if reach != -1:
@@ -225,62 +231,77 @@ def _too_long() -> BudgetError:
     return BudgetError(f"the shortest way to end this text is longer than {MAX_TEXT} bytes")
 
 
-def _bound(tables: Tables, at: Configuration) -> tuple[int, bool]:
-    """What the frame says in advance about the bytes still to come up to the end of the container around; 0 if nothing.
+def _endings(tables: Tables, frame: int) -> Endings:
+    """All ways in which the container around may end, whatever the lexeme is."""
+    handler = tables.handler(frame)
+    if isinstance(handler, FrameHandler):
+        handler.renew()
+    if isinstance(handler, ValueHandler):
+        return handler.after.endings(handler.position.all_tags)
+    return handler.endings() if isinstance(handler, ObjectHandler | ArrayHandler) else ()
+
+
+def _bound(tables: Tables, at: Configuration, around: Around) -> tuple[int, bool]:
+    """What the frame says in advance about the bytes still to come up to the end of the container around and, where
+    that depends on how it ends, beyond; 0 if nothing.
 
     A way out that is no longer needs no comparison with others. True beside it: nor does a lexeme after which no more
     than this is to come, since the container then comes nearer to its end.
     """
     handler = tables.handler(at.frame)
-    if isinstance(handler, FrameHandler):
-        handler.renew()
     if isinstance(handler, ObjectHandler):
-        costs, views = handler.builder.costs, handler.shape.views
-        return min((costs.object(views[i], progress) for i, progress, _ in handler.alternatives), default=0), True
+        return least(handler.endings(), around), True
     if isinstance(handler, ValueHandler) and at.row == handler.start.row and not tables.value(at.row, ord("]")):
         costs = handler.builder.costs
         parts = handler.position.parts
-        return min((costs.value(goal) + handler.after.cost(tags) for goal, tags in parts), default=0), False
+        return least(_before(((costs.value(goal), tags) for goal, tags in parts), handler), around), False
     return 0, False
 
 
-def _least(tables: Tables, frame: int) -> int:
+def _before(values: Endings, handler: ValueHandler) -> Endings:
+    """The ways to end a value and then the container around."""
+    return ((first + cost, outer) for first, tags in values for cost, outer in handler.after.endings(tags))
+
+
+def _fewest(tables: Tables, frame: int, around: Around) -> int:
     """A lower bound of `_cost` over the labels of a frame."""
     handler = tables.handler(frame)
     if isinstance(handler, ValueHandler):
-        return min((handler.after.cost(1 << i) for i in bits(handler.position.all_tags)), default=0)
+        return least(handler.after.endings(handler.position.all_tags), around)
     # After a key: a value and a brace. Where the brace itself may come, it is the first that is found.
     return 2 if isinstance(handler, ObjectHandler) else 0
 
 
-def _cost(tables: Tables, frame: int, label: int) -> int:
-    """About how many bytes are still to come in the container around after `frame`'s lexeme ended with `label`."""
+def _cost(tables: Tables, frame: int, label: int, around: Around) -> int:
+    """About how many bytes are still to come after `frame`'s lexeme ended with `label`: in the container around and,
+    where that depends on how it ends, beyond."""
     handler = tables.handler(frame)
     if isinstance(handler, ValueHandler):
         costs = handler.builder.costs
         if label == OBJECT_OPEN:
             shape = handler.position.objects
             inner = [(costs.object(shape.views[i], shape.views[i].start), tags) for i, tags in shape.start]
-            return min((cost + handler.after.cost(tags) for cost, tags in inner), default=FAR)
+            return least(_before(inner, handler), around)
         if label == ARRAY_OPEN:
             inner = [(costs.array(view, view.start, ()), tags) for view, tags in handler.position.arrays]
-            return min((cost + handler.after.cost(tags) for cost, tags in inner), default=FAR)
+            return least(_before(inner, handler), around)
         if label == ARRAY_CLOSE:
-            return 0
-        return handler.after.cost(handler.start.tags_of(label))
+            return around(handler.after.closing_tags)
+        return least(handler.after.endings(handler.start.tags_of(label)), around)
     if isinstance(handler, ObjectHandler):
         if label == OBJECT_CLOSE:
-            return 0
+            return around(handler.stage.closing_tags)
         symbol = handler.builder.symbol_of(handler.shape, handler.lexeme, label)
         if symbol is None:
             return FAR
-        views = [(handler.shape.views[i], progress) for i, progress, _ in handler.alternatives]
+        views = [(handler.shape.views[i], progress, tags) for i, progress, tags in handler.alternatives]
         here = [
-            handler.builder.costs.property(view, progress, symbol) - 4 - view.key_length(symbol)  # the key is read
-            for view, progress in views
+            # the key is read
+            (handler.builder.costs.property(view, progress, symbol) - 4 - view.key_length(symbol), tags)
+            for view, progress, tags in views
             if view.allowed(progress) >> symbol & 1
         ]
-        return min(here, default=FAR)
+        return least(here, around)
     if isinstance(handler, ArrayHandler):
-        return 0 if label == ARRAY_CLOSE else handler.cost()
+        return around(handler.closing_tags) if label == ARRAY_CLOSE else least(handler.endings(), around)
     return 0

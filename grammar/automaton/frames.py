@@ -16,7 +16,7 @@ are asked once per situation; the tables remember.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -197,12 +197,14 @@ class FrameHandler(ABC):
 class After(Protocol):
     """What follows a value in the container around it; `key` says it all, so that equal frames are one.
 
-    scopes  how many texts are recorded while the value is read; depth: levels of indentation of the value
+    scopes        how many texts are recorded while the value is read; depth: levels of indentation of the value
+    closing_tags  the alternatives that the container around satisfies if it ends before the value
     """
 
     key: Hashable
     scopes: int
     depth: int
+    closing_tags: int
 
     def end(self, tags: int, texts: Texts | None) -> Answer:
         """The value ended, accepted by the alternatives in `tags`."""
@@ -210,8 +212,8 @@ class After(Protocol):
     def close(self, texts: Texts | None) -> Answer:
         """`]` came where the first item of an array might have come."""
 
-    def cost(self, tags: int) -> int:
-        """About how many bytes the container around needs to end, after a value accepted by `tags`."""
+    def endings(self, tags: int) -> Iterable[tuple[int, int]]:
+        """The ways in which the container around may end after a value accepted by `tags`; see `around.Endings`."""
 
 
 class Containers(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator
 
 from ..algebra import Goal, bits
 from .alternatives import merged
@@ -36,12 +36,21 @@ class ObjectHandler(FrameHandler):
     def alternatives(self) -> tuple[Alternative, ...]:
         return self.stage.alternatives
 
-    def required(self) -> int:
-        """The keys that must still come on the shortest way to the end and may come next, as bits by label."""
+    def endings(self) -> Iterator[tuple[int, int]]:
+        """The ways in which the object may end; see `around.Endings`."""
+        costs, views = self.builder.costs, self.shape.views
+        return ((costs.object(views[i], progress), tags) for i, progress, tags in self.alternatives)
+
+    def required(self, around: Callable[[int], int]) -> int:
+        """The keys that must still come on the shortest way to the end and may come next, as bits by label.
+
+        `around`: what is still to come around the object (see `around.Around`).
+        """
         if self.used is None:
             return 0
-        costs, views = self.builder.costs, self.shape.views
-        _, i, progress = min((costs.object(views[i], progress), i, progress) for i, progress, _ in self.alternatives)
+        views = self.shape.views
+        ways = zip(self.endings(), self.alternatives, strict=True)
+        _, i, progress = min((cost + around(tags), i, progress) for (cost, tags), (i, progress, _) in ways)
         symbols = views[i].pending(progress) & views[i].allowed(progress)
         return self.builder.labels_of(self.shape, self.lexeme, symbols)
 
@@ -143,6 +152,7 @@ class _AfterProperty:
 
     __slots__ = ("_builder", "_outcome", "_shape", "_used", "depth", "key")
     scopes = 0
+    closing_tags = 0
 
     def __init__(self, builder: Builder, shape: Shape, outcome: Outcome, used: Used, depth: int) -> None:
         self._builder = builder
@@ -155,14 +165,11 @@ class _AfterProperty:
     def close(self, texts: Texts | None) -> Answer:
         return None
 
-    def cost(self, tags: int) -> int:
-        """About how many bytes finish the object after the value was accepted by `tags`."""
+    def endings(self, tags: int) -> Iterator[tuple[int, int]]:
         costs, shape = self._builder.costs, self._shape
-        return min(
-            costs.object(shape.views[i], progress)
-            for group in bits(tags)
-            for i, progress, _ in self._outcome.groups[group]
-        )
+        for group in bits(tags):
+            for i, progress, own in self._outcome.groups[group]:
+                yield costs.object(shape.views[i], progress), own
 
     def end(self, tags: int, texts: Texts | None) -> Answer:
         shape, outcome = self._shape, self._outcome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from .answers import Answer, Open
 from .codes import ARRAY_CLOSE, ARRAY_OPEN, OBJECT_OPEN
@@ -85,6 +85,7 @@ class End:
     key: Hashable = "end"
     scopes = 0
     depth = 0
+    closing_tags = 0
 
     def __init__(self, builder: Builder) -> None:
         self._tables = builder.tables
@@ -95,5 +96,5 @@ class End:
     def close(self, texts: Texts | None) -> Answer:
         return None
 
-    def cost(self, tags: int) -> int:
-        return 0
+    def endings(self, tags: int) -> Iterable[tuple[int, int]]:
+        return ((0, 0),)

@@ -9,7 +9,7 @@ so to its end; where one alternative is left at the beginning of a lexeme, it go
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from ..automaton.answers import Answer, Exact, Open
@@ -35,6 +35,7 @@ class Return:
 
     scopes = 0
     depth = 0
+    closing_tags = 0
 
     def __init__(self, automaton: GrammarAutomaton, thread: Thread, runs_on: bool) -> None:
         self._automaton = automaton
@@ -49,8 +50,8 @@ class Return:
     def close(self, texts: Texts | None) -> Answer:
         return None
 
-    def cost(self, tags: int) -> int:
-        return 0
+    def endings(self, tags: int) -> Iterable[tuple[int, int]]:
+        return ((0, 0),)
 
 
 class Embedder:
