@@ -12,6 +12,7 @@ from typing import Any
 
 from ..regular import EXAMPLES, pattern
 from ..schema.expr import (
+    Const,
     Contains,
     EachItem,
     EachProperty,
@@ -27,11 +28,13 @@ from ..schema.expr import (
     Types,
     UniqueItems,
 )
+from ..schema.values import to_json
 from .goals import Goal
 
 _BRACKETED: frozenset[JsonType] = frozenset(("string", "array", "object"))
 _NONE: frozenset[JsonType] = frozenset()
 _ENDLESS = 1 << 30
+_EASY = 10**15  # integers below are written in one way
 _SHORT = 1000  # texts that are not too long to be written, see `writable`
 
 
@@ -89,7 +92,9 @@ def exemplified(goal: Goal) -> bool:
 
 
 def shortest(goal: Goal) -> int:
-    """The length of a shortest value of the goal where a plain one is it; 0 says nothing."""
+    """The length of a shortest value of the goal where a plain one or one constant is it; 0 says nothing."""
+    if len(goal.literals) == 1 and isinstance(goal.literals[0][0], Const):
+        return _constant(*goal.literals[0])
     plain = _plain(goal)
     if "number" in plain:
         return 1
@@ -98,6 +103,15 @@ def shortest(goal: Goal) -> int:
     if not _BRACKETED.isdisjoint(plain):
         return 2
     return 4 if _BRACKETED.isdisjoint(goal.types) else 0
+
+
+def _constant(expr: Const, sign: bool) -> int:
+    kind, *rest = expr.value
+    if not sign or kind not in ("string", "number"):
+        return 0
+    if kind == "number" and (rest[0].denominator != 1 or abs(rest[0]) >= _EASY):
+        return 0
+    return len(to_json(expr.value))
 
 
 def _plain(goal: Goal) -> frozenset[JsonType]:
