@@ -61,7 +61,7 @@ def test_from_everywhere_there_is_a_way_to_a_valid_end(number: int, order: str) 
             matcher.fill_mask(row)
             allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
             # Brackets more often than chance has them: it is containers inside containers that are tried.
-            brackets = [token for token in allowed if token < 256 and token in b"[]{},"] if chance.random() < 0.7 else []
+            brackets = [token for token in allowed if token in tuple(b"[]{},")] if chance.random() < 0.7 else []
             token = chance.choice(brackets or allowed)
             if token == 256:
                 break

@@ -1,10 +1,10 @@
 """Format `regex`: the texts that are ECMA-262 patterns with the `u` flag, as far as they are regular.
 
 A hand-written automaton, since the syntax is flat but for groups, which are a stack of fixed depth. These are refused
-although they may be valid: groups nested deeper, back-references (to a number or a name), more than one named group,
-names other than of ASCII letters, digits and `_ $`, modifiers `(?i:...)`, `\\u{...}` and surrogate pairs, Unicode
-properties other than the general categories and a few more, and ranges that begin with a rare character outside ASCII.
-Everything accepted is valid.
+although they may be valid: groups nested deeper, back-references to a group that begins later or is beyond the ninth,
+more than one named group, names other than of ASCII letters, digits and `_ $`, references to names longer than 32
+characters, modifiers `(?i:...)`, `\\u{...}` and surrogate pairs, Unicode properties other than the general categories
+and a few more, and ranges that begin with a rare character outside ASCII. Everything accepted is valid.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from .language import Language
 from .words import words_dfa
 
 _DEPTH = 10
+_REFERRED = 9  # captures that back-references may name
+_LONGEST_NAME = 32
 _NAME = CharSet.chars("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_$")
 _LETTER = CharSet.of((0x41, 0x5A), (0x61, 0x7A))
 _HEX = DIGIT | CharSet.chars("abcdefABCDEF")
@@ -60,14 +62,16 @@ class _State(NamedTuple):
 
     `groups` has, for each open group, whether a quantifier may follow it. `mode` is what is being read, `number` what
     of its value matters, `low` the lower bound of an open range in a class (-1: none; -2: a range cannot begin here),
-    `named` whether there has been a named group.
+    `captures` how many groups began that a number refers to, `name` the name of the named group ("": one too long to
+    be referred to).
     """
 
     groups: tuple[bool, ...] = ()
     mode: str = "start"
     number: int = 0
     low: int = -1
-    named: bool = False
+    captures: int = 0
+    name: str | None = None
 
 
 class RegexTextDfa(LazyDfa[_State]):
@@ -89,6 +93,8 @@ class RegexTextDfa(LazyDfa[_State]):
             ahead = int(head[-1]) if _hex_reaches(head, state, 0) else INFINITE
         elif head == "property":
             ahead = self._properties.shortest(state.number)
+        elif head == "name":
+            ahead = len(state.name or "") + 2 - state.number
         elif head == "group":
             ahead = 2 if where else 1
         elif head == "braces":
@@ -157,24 +163,30 @@ class RegexTextDfa(LazyDfa[_State]):
 
     def _group(self, state: _State) -> Iterator[tuple[CharSet, _State]]:
         """After `(`: a capture, or `?` and what kind."""
-        capture = state._replace(groups=(*state.groups, True), mode="start")
+        plain = state._replace(groups=(*state.groups, True), mode="start", number=0)
+        capture = plain._replace(captures=min(state.captures + 1, _REFERRED))
         kind = state.mode.partition(" ")[2]
         if kind == "":
             # A group may hold nothing, or begin with any term: everything else is as at its start.
             yield _one("?"), state._replace(mode="group ?")
             yield from self._term(capture)
         elif kind == "?":
-            yield _one(":"), capture
+            yield _one(":"), plain
             yield CharSet.chars("=!"), state._replace(groups=(*state.groups, False), mode="start")
             yield _one("<"), state._replace(mode="group ?<")
         else:
             if kind == "?<":
                 yield CharSet.chars("=!"), state._replace(groups=(*state.groups, False), mode="start")
-            if not state.named:
-                first = kind == "?<"
-                yield (_NAME if first else _NAME | DIGIT), state._replace(mode="group ?<name")
-                if not first:
-                    yield _one(">"), capture._replace(named=True)
+            if kind == "?<" and state.name is None:
+                for char in _NAME:
+                    yield CharSet.char(char), state._replace(mode="group ?<name", name=chr(char))
+            elif kind == "?<name":
+                yield _one(">"), capture
+                if not state.name or len(state.name) == _LONGEST_NAME:
+                    yield _NAME | DIGIT, state._replace(name="")
+                else:
+                    for char in _NAME | DIGIT:
+                        yield CharSet.char(char), state._replace(name=state.name + chr(char))
 
     def _class(self, state: _State) -> Iterator[tuple[CharSet, _State]]:
         """In `[...]`. "class-open" has a caret to come; "class-dash" is after the dash of a range from `low`."""
@@ -206,6 +218,11 @@ class RegexTextDfa(LazyDfa[_State]):
             for code_point in _SYNTAX | (_one("-") if in_class else CharSet.of()):
                 yield from self._escaped(CharSet.char(code_point), code_point, state, where)
             yield _one("0"), state._replace(mode=f"zero {where}")
+            if not in_class and state.captures:
+                # Like a zero: a whole escape unless a digit follows.
+                yield CharSet.of((0x31, 0x30 + state.captures)), state._replace(mode="zero ")
+            if not in_class and state.name:
+                yield _one("k"), state._replace(mode="name ", number=0)
             if in_class:
                 yield from self._escaped(_one("b"), 8, state, where)
             else:
@@ -223,6 +240,10 @@ class RegexTextDfa(LazyDfa[_State]):
                     yield chars, self._after_set(state, where)
                 else:
                     yield chars, state._replace(number=number)
+        elif head == "name":
+            rest = f"<{state.name}>"[state.number :]
+            after = state._replace(number=state.number + 1) if rest[1:] else state._replace(mode="atom", number=0)
+            yield _one(rest[0]), after
         elif head == "control":
             for code_point in _LETTER:
                 yield from self._escaped(CharSet.char(code_point), code_point % 32, state, where)
