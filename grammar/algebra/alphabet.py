@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 
 from ..errors import BudgetError
-from ..regular import ANY, Dfa, Language, complement, intersect, pattern, words
+from ..regular import ANY, Dfa, Language, complement, intersect, pattern
+from ..regular.dfa import lazy
 from ..schema.expr import Keys
-from .clauses import KeySet, Named, ObjectClause
+from .clauses import KeySet, ObjectClause
 
 MAX_FINITE = 1024
 MAX_SIGNATURES = 256
+_CACHED = 256
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Alphabet:
     """Symbols 0..len(names)-1 are single keys, the rest classes; `signatures[i]` belongs to symbol `len(names) + i`."""
 
@@ -48,25 +52,40 @@ class Alphabet:
         signature = self.signatures[symbol - len(self.names)]
         return max([1, *(test.low for i, test in enumerate(self.tests) if signature >> i & 1)])
 
+    @lazy
+    def index(self) -> dict[str, int]:
+        """The symbols of the names."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    @lazy
+    def _matched(self) -> dict[Language, int]:
+        """By test, the symbols that pass it, as bits: asked for by every clause."""
+        found: dict[Language, int] = {}
+        for i, test in enumerate(self.tests):
+            inside = 0
+            for symbol, name in enumerate(self.names):
+                if test.contains(name):
+                    inside |= 1 << symbol
+            for symbol, signature in enumerate(self.signatures, len(self.names)):
+                inside |= (signature >> i & 1) << symbol
+            found[test] = inside
+        return found
+
     def members(self, keys: KeySet) -> int:
         """The symbols in a key set, as bits."""
         mask = (1 << self.size) - 1
         for test in keys:
             inside = 0
-            bits = self._bits(test)
-            names = frozenset(test.names) if isinstance(test, Keys) else frozenset()
-            for i, name in enumerate(self.names):
-                if name in names or any(self.tests[j].contains(name) for j in bits):
-                    inside |= 1 << i
-            for i, signature in enumerate(self.signatures, len(self.names)):
-                if any(signature >> j & 1 for j in bits):
-                    inside |= 1 << i
+            if isinstance(test, Keys):
+                for name in test.names:
+                    inside |= 1 << self.index[name]
+                for source in test.patterns:
+                    inside |= self._matched[pattern(source)]
+            else:
+                for language in test.languages:
+                    inside |= self._matched[language]
             mask &= ~inside if test.negated else inside
         return mask
-
-    def _bits(self, test: Keys | Named) -> list[int]:
-        wanted = [pattern(source) for source in test.patterns] if isinstance(test, Keys) else list(test.languages)
-        return [self.tests.index(language) for language in wanted]
 
 
 def alphabet(clauses: Iterable[ObjectClause]) -> Alphabet:
@@ -90,8 +109,24 @@ def alphabet(clauses: Iterable[ObjectClause]) -> Alphabet:
 
 
 def _classified(names: tuple[str, ...], tests: tuple[Language, ...]) -> Alphabet:
-    start = complement(words(names)) if names else (ANY,)
-    classes: list[tuple[int, list[Language]]] = [(0, list(start))]
+    known = frozenset(names)
+    extra: dict[str, None] = {}
+    signatures = []
+    for signature, words in _classes(tests):
+        others = None if words is None else [word for word in words if word not in known]
+        if others is None or len(others) > MAX_FINITE:
+            signatures.append(signature)
+        else:
+            extra.update(dict.fromkeys(others))
+    return Alphabet((*names, *extra), tests, tuple(signatures))
+
+
+@lru_cache(_CACHED)
+def _classes(tests: tuple[Language, ...]) -> tuple[tuple[int, tuple[str, ...] | None], ...]:
+    """The signatures that keys have, each with its keys if they are few. The names that clauses mention are not left
+    out: of a class without bottom they are none.
+    """
+    classes: list[tuple[int, list[Language]]] = [(0, [ANY])]
     for i, test in enumerate(tests):
         refined: list[tuple[int, list[Language]]] = []
         others = complement(test)
@@ -107,12 +142,9 @@ def _classified(names: tuple[str, ...], tests: tuple[Language, ...]) -> Alphabet
             raise BudgetError(
                 f"{len(tests)} key patterns overlap in more than {MAX_SIGNATURES} ways", keyword="patternProperties"
             )
-    extra: dict[str, None] = {}
-    signatures = []
+    out: list[tuple[int, tuple[str, ...] | None]] = []
     for signature, parts in classes:
-        listed = [part.words(MAX_FINITE) for part in parts]
-        if all(found is not None for found in listed):
-            extra.update(dict.fromkeys(word for found in listed for word in found or ()))
-        else:
-            signatures.append(signature)
-    return Alphabet((*names, *extra), tests, tuple(signatures))
+        listed = [part.words(2 * MAX_FINITE) for part in parts]
+        few = None if None in listed else tuple(dict.fromkeys(chain.from_iterable(found or () for found in listed)))
+        out.append((signature, few))
+    return tuple(out)

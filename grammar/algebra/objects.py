@@ -52,7 +52,7 @@ class ObjectView:
         self._goals = reasoner.goals
         self._alphabet = alphabet
         self.low, self.high = clause.low, clause.high
-        index = {name: i for i, name in enumerate(alphabet.names)}
+        index = alphabet.index
         self._by_symbol: dict[int, list[Literal]] = {}
         self._general: list[tuple[int, tuple[Literal, ...]]] = []
         declared: dict[int, None] = {}
