@@ -34,7 +34,12 @@ def test_branches_with_a_required_key_each_are_as_many_alternatives(schema: dict
         PATTERNED,
         TYPED,
         {"not": {"required": ["op0", "op1"], "properties": {"op0": {"type": "integer"}, "op1": {"type": "string"}}}},
-        {"anyOf": [{"not": {"required": ["op0"]}}, {"required": ["op0", "op1"], "properties": {"op0": {"type": "null"}}}]},
+        {
+            "anyOf": [
+                {"not": {"required": ["op0"]}},
+                {"required": ["op0", "op1"], "properties": {"op0": {"type": "null"}}},
+            ]
+        },
         {"anyOf": [{"not": {"required": ["op0"]}, "maxProperties": 1}, {"required": ["op0"], "minProperties": 2}]},
         {"oneOf": [{"required": ["op0"]}, {"required": ["op1"]}, {"properties": {"op0": {"type": "string"}}}]},
         {
