@@ -47,7 +47,7 @@ class QuickDraw(Protocol):
     def __call__(self, logits: Logits, masks: MaskRows | None, asked: QuickRows, /) -> NDArray[np.int32]:
         """A token for each row that is asked for, int32 [N]; LEFT where it cannot tell, EMPTY where nothing is allowed.
 
-        `logits` float32 [B, V] is masked in place in these rows by `masks`, uint32 [B, V / 32].
+        `logits` float32 [B, V] may be changed where `masks`, uint32 [B, V / 32], forbids.
         """
         ...
 

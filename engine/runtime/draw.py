@@ -9,7 +9,6 @@ import tvm_ffi
 from numpy.typing import NDArray
 
 from ...grammar.tokens.compiled import load_kernel
-from ...samplers.masks import CEILINGS
 from ...samplers.protocols import Logits, MaskRows
 from ...samplers.quick import QuickRows
 
@@ -24,7 +23,6 @@ class Draw:
         """Loads the kernel, compiling it at first use on a machine. Raises what TVM raises where that fails."""
         source = str(Path(__file__).with_name("kernels") / "draw.py")
         self._run = load_kernel("draw", _make, [source])
-        self._ceilings = tvm_ffi.from_dlpack(CEILINGS)
         self._no_masks = tvm_ffi.from_dlpack(np.zeros((1, 1), np.int32))
         room = (np.zeros(ROOM, np.float32), np.zeros(ROOM, np.float32), np.zeros(ROOM, np.int32))
         self._room = tuple(map(tvm_ffi.from_dlpack, room))
@@ -48,7 +46,7 @@ class Draw:
             asked.rows, asked.inverse_heats, asked.tops, asked.shares, asked.floors, asked.numbers, tokens,
         )  # fmt: skip
         self._run(
-            tvm_ffi.from_dlpack(logits), bits, self._ceilings, *map(tvm_ffi.from_dlpack, arrays), *self._blocks,
+            tvm_ffi.from_dlpack(logits), bits, *map(tvm_ffi.from_dlpack, arrays), *self._blocks,
             *self._room, int(masks is not None),
         )  # fmt: skip
         return tokens

@@ -31,7 +31,7 @@ def draw_kernel() -> Any:
     def draw(
         logits: T.Buffer(("height", "width"), "float32", align=4),
         masks: T.Buffer(("m_height", "m_words"), "int32", align=4),
-        ceilings: T.Buffer((256, 8), "float32", align=4), rows: T.Buffer(("n",), "int32", align=4),
+        rows: T.Buffer(("n",), "int32", align=4),
         inverse_heats: T.Buffer(("n",), "float32", align=4), tops: T.Buffer(("n",), "int32", align=4),
         shares: T.Buffer(("n",), "float64", align=4), floors: T.Buffer(("n",), "float32", align=4),
         numbers: T.Buffer(("n",), "float64", align=4), tokens: T.Buffer(("n",), "int32", align=4),
@@ -49,6 +49,7 @@ def draw_kernel() -> Any:
         power = T.alloc_buffer((8,), "float32")
         row: T.int32 = 0
         byte: T.int32 = 0
+        some: T.int32 = 0
         base: T.int32 = 0
         found: T.int32 = 0
         kept: T.int32 = 0
@@ -136,15 +137,22 @@ def draw_kernel() -> Any:
             for block in range(n_blocks):
                 for i in T.vectorized(8):
                     lane[i] = T.float32(-3e38)
-                for j in range(8):
-                    base = block * 64 + j * 8
-                    if masked != 0:
-                        byte = T.shift_right(masks[row, T.shift_right(base, 5)], base & 31) & 255
-                        if byte != 255:
-                            for i in T.vectorized(8):
-                                logits[row, base + i] = T.min(logits[row, base + i], ceilings[byte, i])
-                    for i in T.vectorized(8):
-                        lane[i] = T.max(lane[i], logits[row, base + i])
+                some = 1
+                if masked != 0:
+                    some = masks[row, 2 * block] | masks[row, 2 * block + 1]
+                if some != 0:  # else nobody looks into the block
+                    for j in range(8):
+                        base = block * 64 + j * 8
+                        if masked != 0:
+                            byte = T.shift_right(masks[row, T.shift_right(base, 5)], base & 31) & 255
+                            if byte != 255:
+                                for i in T.vectorized(8):
+                                    logits[row, base + i] = T.Select(
+                                        T.bitwise_and(T.shift_right(byte, i), 1) != 0,
+                                        logits[row, base + i], T.float32("-inf"),
+                                    )  # fmt: skip
+                        for i in T.vectorized(8):
+                            lane[i] = T.max(lane[i], logits[row, base + i])
                 top = lane[0]
                 for i in range(7):
                     top = T.max(top, lane[i + 1])
