@@ -3,6 +3,11 @@
 A configuration is a row, which says where in the rules' bodies the text may stand, and a frame, which says for each of
 these places what is around it: the tuple of its contexts. Where rules begin or end, `fill` works out what follows,
 once; the tables remember. A context-free language needs sets of stacks, and these frames are just that.
+
+Where all that can go on began after one and the same thread, that thread waits on the stack (`_waiting`), and the frame
+does not know of it: a rule's rows, frames and masks are then the same wherever it is called from. Where the rule ends,
+or may have ended while something that begins alike still goes on in it, the thread comes back with all that is alive.
+In grammars with schemas nothing waits: there the stack is the schemas'.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Final
 
-from ..automaton.answers import Answer, Depends, Exact
+from ..automaton.answers import Answer, Close, Depends, Exact, Open
 from ..automaton.codes import BIG, VALUE_END
 from ..automaton.stepper import ByteAutomaton, Configuration
 from ..automaton.tables import Tables
@@ -20,7 +25,7 @@ from ..errors import BudgetError
 from .analysis import Analysis
 from .captures import Parser
 from .cells import Cells
-from .contexts import ROOT, Closed, Contexts, Thread
+from .contexts import OUTSIDE, ROOT, Closed, Contexts, Thread
 from .embed import Embedder
 from .lower import START, Lowered
 from .rows import Rows
@@ -30,7 +35,7 @@ MAX_TEXT: Final = 32_768
 _MOST_SPARE: Final = 512
 _BYTES_PER_FRAME: Final = 1_500
 MAX_TRANSITIONS: Final = 6_000_000
-_SPARE: Final = 8
+_SPARE: Final = 64
 """Labels that a frame has room for beside those there are: beyond that the kernels ask again and again for the same."""
 _NUMBERS: Final = count(1)
 
@@ -54,9 +59,11 @@ class GrammarAutomaton(ByteAutomaton):
         self.contexts = Contexts(self.cells)
         self.rows = Rows(tables, self.cells, analysis)
         self._frames: dict[int, Places] = {}
-        self._entered: dict[tuple[tuple[Thread, ...], int], tuple[int, int] | None] = {}
+        self._entered: dict[tuple[tuple[Thread, ...], int], Exact] = {}
+        self._waiting: dict[int, Thread] = {}
+        self._opens = not grammar.schemas
         self._kinds: dict[int, tuple[int, int, int, int]] = {}
-        self._live: dict[tuple[tuple[tuple[int, ...], ...], bool], int] = {}
+        self._live: dict[tuple[tuple[tuple[int, ...], ...], int], int] = {}
         self._embedder = embedder
         self.parser: Parser | None = None
         """Tells what a text's captures are; None for grammars without."""
@@ -64,7 +71,7 @@ class GrammarAutomaton(ByteAutomaton):
         with tables.lock:
             embedder.bind(self)
             start = self.enter(((self.cells.start(START), ROOT),))
-            assert start is not None, "a grammar without texts"
+            assert isinstance(start, tuple), "a grammar without texts"
             self.start = Configuration(*start)
             scopes = int(tables.scopes[self.start.frame])
             self.start = self.start._replace(texts=(b"",) * scopes)
@@ -84,7 +91,9 @@ class GrammarAutomaton(ByteAutomaton):
             return self.tables.end_row, self.tables.end_frame
         places = self._frames[frame]
         states, still = self.rows.meaning(label)
-        return self.enter(tuple([(state, places[place]) for state, place in states]), still)
+        threads = tuple([(state, places[place] if place >= 0 else -1 - place) for state, place in states])
+        outer = self._waiting.get(frame)
+        return self.enter(threads if outer is None else self.contexts.around(threads, outer), still)
 
     def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> Exact:
         """The same: nothing here depends on recorded text."""
@@ -110,8 +119,12 @@ class GrammarAutomaton(ByteAutomaton):
         """The contexts of a frame; None if it is not one of this grammar's."""
         return self._frames.get(frame)
 
-    def enter(self, threads: tuple[Thread, ...], still: int = -1) -> tuple[int, int] | None:
-        """(row, frame) after events happen to these threads; None if no text goes on then.
+    def resumed(self, frame: int, state: int) -> tuple[Thread, ...]:
+        """The threads of a frame from the stack after what was called from there ended in a state."""
+        return self.contexts.around(((state, OUTSIDE),), self._waiting[frame])
+
+    def enter(self, threads: tuple[Thread, ...], still: int = -1) -> Exact:
+        """What is next after events happen to these threads; None if no text goes on then.
 
         `still`: the bytes of which one is to be read now, as bits.
         """
@@ -119,7 +132,7 @@ class GrammarAutomaton(ByteAutomaton):
             while len(threads) == 1:
                 (state, context), = threads
                 kind = self._kinds.get(state) or self._kind(state)
-                if kind[0] == _ENDED:
+                if kind[0] == _ENDED and context != OUTSIDE:
                     threads = self.contexts.returns(context, kind[1])
                 elif kind[0] == _BEGUN:
                     return self._begun(context, state, kind)
@@ -134,19 +147,48 @@ class GrammarAutomaton(ByteAutomaton):
             found = self._entered[key] = self._enter(threads, still)
             return found
 
-    def _enter(self, threads: tuple[Thread, ...], still: int) -> tuple[int, int] | None:
+    def _enter(self, threads: tuple[Thread, ...], still: int) -> Exact:
         closed = self.contexts.close(threads)
         if still != -1:
             idle = {thread for thread in threads if not self.rows.read_bytes(thread[0]) & still}
             closed = replace(closed, live=tuple([thread for thread in closed.live if thread not in idle]))
         if closed.schemas:
             return self._embedder.enter(closed)
+        if closed.left:
+            return self._left(threads, closed, still)
         if not closed.live:
             return (self.tables.end_row, self.tables.end_frame) if closed.ended else None
+        context = closed.live[0][1]
+        if self._opens and not closed.ended and all(other == context for _, other in closed.live):
+            within = self.contexts.seen_from_within(context)
+            if within is not None:
+                outer, inside = within
+                row, _ = self.placed(closed)
+                return Open(row, self._frame((inside,), BIG), self._waiting_frame(outer))
         return self.placed(closed)
 
-    def placed(self, closed: Closed) -> tuple[int, int]:
-        """The row and the frame of what may come next."""
+    def _left(self, threads: tuple[Thread, ...], closed: Closed, still: int) -> Exact:
+        """What is next where a rule that was called from outside may have ended: with it ends what the frame knows, but
+        where a byte tells whether something still goes on in it.
+        """
+        ended = frozenset([(state, -1 - OUTSIDE) for state in closed.left])
+        reads = follows = 0
+        for state, _ in closed.live:
+            reads |= self.rows.read_bytes(state)
+        for state in closed.left:
+            follows |= self.rows.next_bytes(state)
+        if reads and not reads & follows:
+            return self.placed(closed, self.rows.label(ended))
+        alive = frozenset([(state, -1 - context) for state, context in threads]) if reads else ended
+        return Close(self.rows.label(alive, still))
+
+    def _waiting_frame(self, outer: Thread) -> int:
+        frame = self._frame((outer[1],), BIG, outer[0])
+        self._waiting[frame] = outer
+        return frame
+
+    def placed(self, closed: Closed, ending: int = -1) -> tuple[int, int]:
+        """The row and the frame of what may come next. `ending`: the label with which all of it may have ended."""
         by_context: dict[int, list[int]] = {}
         for state, context in closed.live:
             if context in by_context:
@@ -154,11 +196,12 @@ class GrammarAutomaton(ByteAutomaton):
             else:
                 by_context[context] = [state]
         groups = sorted([(tuple(sorted(states)), context) for context, states in by_context.items()])
-        key = (tuple([states for states, _ in groups]), closed.ended)
+        ending = VALUE_END if closed.ended else ending
+        key = (tuple([states for states, _ in groups]), ending)
         row = self._live.get(key)
         if row is None:
             states = frozenset((state, place) for place, own in enumerate(key[0]) for state in own)
-            row = self._live[key] = self.rows.live(states, closed.ended)
+            row = self._live[key] = self.rows.live(states, ending)
         return row, self._frame(tuple([context for _, context in groups]), BIG)
 
     def _kind(self, state: int) -> tuple[int, int, int, int]:
@@ -175,13 +218,16 @@ class GrammarAutomaton(ByteAutomaton):
         self._kinds[state] = kind
         return kind
 
-    def _begun(self, context: int, state: int, kind: tuple[int, int, int, int]) -> tuple[int, int]:
+    def _begun(self, context: int, state: int, kind: tuple[int, int, int, int]) -> Exact:
         """`placed` for one thread where nothing ends: the row is the same for every context."""
         _, row, reads, later = kind
         if not later:
             return row, self._frame((context,), BIG)
         new = self.contexts.begun((state, context))
         if not reads:
+            within = self.contexts.seen_from_within(new) if self._opens else None
+            if within is not None and new != context:
+                return Open(row, self._frame((within[1],), BIG), self._waiting_frame(within[0]))
             return row, self._frame((new,), BIG)
         if new == context:  # both are one place then
             return self.placed(self.contexts.close(((state, context),)))
@@ -194,11 +240,11 @@ class GrammarAutomaton(ByteAutomaton):
         reads, starts = found
         own, new = (state,), tuple(sorted(starts))
         groups = sorted(group for group in ((own,) if reads else ()) + ((new,) if new else ()))
-        row = self.rows.live(frozenset((one, place) for place, group in enumerate(groups) for one in group), False)
+        row = self.rows.live(frozenset((one, place) for place, group in enumerate(groups) for one in group), -1)
         return _BEGUN, row, int(reads), 0 if not new else 1 if groups[-1] == new else -1
 
-    def _frame(self, places: Places, most: int) -> int:
-        key = (self.number, "grammar", places, most)
+    def _frame(self, places: Places, most: int, waiting: int = -1) -> int:
+        key = (self.number, "grammar", places, most, waiting)
         frame = self.tables.find(key)
         if not frame:
             if len(self._frames) * self.rows.label_count > MAX_TRANSITIONS:

@@ -53,6 +53,8 @@ class Cells:
         self._starts: dict[int, int] = {}
         self._inner: dict[int, int] = {}
         self._rules: dict[int, int] = {}
+        self.rule_count = len(grammar.bodies)
+        """Numbers of rules from here on are those of `called`: that many less, a rule that ends for who called it."""
         self._shapes: dict[int, tuple[tuple[int, ...], int]] = {}
         self._counted: dict[int, tuple[CharSet, int, int] | None] = {}
 
@@ -74,6 +76,13 @@ class Cells:
             end = self.cell(self.pool.final(rule), -1)
             found = self._starts[rule] = self.cell(self._grammar.bodies[rule], end)
         return found
+
+    def called(self, rule: int) -> tuple[int, int]:
+        """A state that calls a rule, and the one after it, in which nothing is known but that the rule has ended."""
+        after = self.cell(self.pool.final(self.rule_count + rule), -1)
+        state = self.cell(self.pool.call(rule), after)
+        self._infos.setdefault(state, Info(calls=[(rule, after)]))
+        return state, after
 
     def body(self, rule: int) -> int:
         """The node of a rule's body."""

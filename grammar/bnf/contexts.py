@@ -9,6 +9,7 @@ the same contexts.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +21,8 @@ from .lower import START
 
 ROOT: Final = 0
 """The context of the whole text."""
+OUTSIDE: Final = 1
+"""The context of what waits on the stack: whatever it is, rules that were called from there have `Cells.called` end."""
 MAX_THREADS: Final = 1_024
 
 Thread = tuple[int, int]
@@ -34,11 +37,13 @@ class Closed:
     live     threads that read characters or tokens
     schemas  (schema, thread after it) for the embedded schemas that may begin here
     ended    whether the text may end here
+    left     states after rules that were called from outside and may have ended
     """
 
     live: tuple[Thread, ...]
     schemas: tuple[tuple[int, Thread], ...]
     ended: bool
+    left: tuple[int, ...] = ()
 
 
 class Contexts:
@@ -46,7 +51,7 @@ class Contexts:
 
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
-        self._kernels: list[tuple[Thread, ...]] = [()]
+        self._kernels: list[tuple[Thread, ...]] = [(), ()]
         self._known: dict[tuple[Thread, ...], int] = {(): ROOT}
         self._reach: dict[int, int] = {}
         self._beginnings: dict[int, tuple[bool, tuple[int, ...]] | None] = {}
@@ -55,6 +60,7 @@ class Contexts:
         self._loops: dict[int, tuple[int, int]] = {}
         self._returns: dict[tuple[int, int], tuple[Thread, ...]] = {}
         self._costs: dict[tuple[int, int], tuple[int, Thread | None]] = {}
+        self._insides: dict[int, tuple[Thread, int] | tuple[()]] = {}
 
     def __len__(self) -> int:
         return len(self._kernels)
@@ -75,6 +81,7 @@ class Contexts:
         kernel = dict.fromkeys(threads)
         waiting = list(kernel)
         ended = False
+        left: dict[int, None] = {}
         calling: list[Thread] = []
         reading: dict[Thread, None] = {}
         schemas: dict[tuple[int, Thread], None] = {}
@@ -91,6 +98,8 @@ class Contexts:
                 calling.append(thread)
             if final == START:
                 ended = True
+            elif final >= self._cells.rule_count:
+                left[state] = None
             elif final >= 0:
                 targets = known.get((context, final)) or self.returns(context, final)
                 if loops and self._says_no_more(state, targets):
@@ -114,7 +123,7 @@ class Contexts:
                     reading[start, context] = None
                 for number, after in facts.schemas:
                     schemas[number, (after, context)] = None
-        return Closed(tuple(reading), tuple(schemas), ended)
+        return Closed(tuple(reading), tuple(schemas), ended, tuple(left))
 
     def _find_facts(self, state: int) -> Facts:
         info = self._cells.info(state)
@@ -203,6 +212,51 @@ class Contexts:
         """The context of `rule` among what began after `kernel`: the part of the kernel that leads to it."""
         return self._intern(tuple([thread for thread in kernel if self._reached(thread[0]) >> rule & 1]))
 
+    def seen_from_within(self, context: int) -> tuple[Thread, int] | None:
+        """(the only thread before what began in a context, the context with that thread outside); None if there are
+        several, none, or if it is outside already. Where the thread's rule calls itself before a loop, contexts tell
+        more (see `_same_as`), and a rule that begins with itself may go on wherever it ends.
+        """
+        found = self._insides.get(context)
+        if found is None:
+            kernel = self._kernels[context]
+            (state, outer), *others = kernel or ((-1, OUTSIDE),)
+            called = sorted({rule for rule, _ in self._cells.info(state).calls}) if state >= 0 else []
+            alone = not others and outer != OUTSIDE and state != self._cells.start(START)
+            if alone and self._looped(state)[0] < 0 and not any(map(self._begins_with_itself, called)):
+                inside = self._intern(tuple(sorted([(self._cells.called(rule)[0], OUTSIDE) for rule in called])))
+                found = (kernel[0], inside)
+            else:
+                found = ()
+            self._insides[context] = found
+        return found or None
+
+    def _begins_with_itself(self, rule: int) -> bool:
+        return bool(self._reached(self._cells.start(rule)) >> rule & 1)
+
+    def around(self, threads: Iterable[Thread], outer: Thread) -> tuple[Thread, ...]:
+        """Threads that were seen from within, with what is outside of them."""
+        state, context = outer
+        seen: dict[int, int] = {}
+        waiting = [inner for _, inner in threads]
+        while waiting:
+            inner = waiting.pop()
+            if inner not in seen and inner != OUTSIDE:
+                seen[inner] = -1
+                waiting += [other for _, other in self._kernels[inner]]
+        for inner in sorted(seen):  # older ones first: those that it stands in
+            kernel = {outer if other == OUTSIDE else (place, seen[other]) for place, other in self._kernels[inner]}
+            seen[inner] = self._intern(tuple(sorted(kernel)))
+        found: dict[Thread, None] = {}
+        for place, inner in threads:
+            if inner != OUTSIDE:
+                found[place, seen[inner]] = None
+                continue
+            rule = self._cells.rule(place) - self._cells.rule_count
+            calls = self._cells.info(state).calls
+            found |= dict.fromkeys([(after, context) for called, after in calls if called == rule])
+        return tuple(found)
+
     def begun(self, thread: Thread) -> int:
         """The context of what begins after one thread."""
         return self._intern((thread,))
@@ -265,28 +319,34 @@ class Contexts:
         local, rule = self._local(thread[0])
         return local + self._out(thread[1], rule)[0]
 
-    def nodes_out(self, thread: Thread) -> list[int]:
-        """The nodes whose shortest texts, one after the other, lead from a thread to the end of the text."""
+    def nodes_out(self, thread: Thread) -> tuple[list[int], int]:
+        """The nodes whose shortest texts, one after the other, lead from a thread to the end of the text, or outside;
+        and the state that is there.
+        """
         found: list[int] = []
         at: Thread | None = thread
         while at is not None:
-            parts = self._cells.parts(at[0])
+            state = at[0]
+            parts = self._cells.parts(state)
             found += parts[:-1]
             at = self._out(at[1], self._cells.pool[parts[-1]][1])[1]
-        return found
+        return found, state
 
     def _local(self, state: int) -> tuple[int, int]:
         """The cost from a state to the end of its rule, and that rule."""
         parts = self._cells.parts(state)
         return sum(self._cells.node_cost(node) for node in parts[:-1]), self._cells.pool[parts[-1]][1]
 
+    def _is_last(self, rule: int) -> bool:
+        return rule == START or rule >= self._cells.rule_count
+
     def _out(self, context: int, rule: int) -> tuple[int, Thread | None]:
-        """The cost after `rule`, which began in `context`, to the end of the text, and the thread to go on with.
+        """The cost after `rule`, which began in `context`, to the end of the text or outside, and the next thread.
 
         Contexts refer to older ones, or to themselves where a rule begins with others; the cheapest way goes through
         each (context, rule) once, so it is found by relaxing, oldest first.
         """
-        if rule == START:
+        if self._is_last(rule):
             return 0, None
         key = (context, rule)
         found = self._costs.get(key)
@@ -303,7 +363,7 @@ class Contexts:
                 local, outer = self._local(thread[0])
                 target = (thread[1], outer)
                 ways.append((local, target, thread))
-                if outer != START:
+                if not self._is_last(outer):
                     waiting.append(target)
             order[pair] = tuple(ways)
         best = dict.fromkeys(order, (NEVER, None))  # type: dict[tuple[int, int], tuple[int, Thread | None]]
@@ -314,7 +374,7 @@ class Contexts:
             for pair in pairs:
                 for local, target, thread in order[pair]:
                     beyond = (
-                        0 if target[1] == START else best[target][0] if target in best else self._costs[target][0]
+                        0 if self._is_last(target[1]) else best[target][0] if target in best else self._costs[target][0]
                     )
                     if local + beyond < best[pair][0]:
                         best[pair] = (local + beyond, thread)

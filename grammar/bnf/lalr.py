@@ -106,7 +106,7 @@ class Parser:
                 if count == 1:
                     del stack[-1]
                     if shape == _ONE:
-                        values[-1] = calls[number]((values[-1],))
+                        values[-1] = calls[number]([values[-1]])
                     elif shape == _OTHER:
                         values[-1] = calls[number](_children(values[-1:], kept))
                 elif shape == _MORE:

@@ -10,6 +10,7 @@ may be more than under a given frame; then the frame is asked where it need not 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -35,13 +36,14 @@ from .lower import START
 
 Ranges = tuple[tuple[int, int], ...]
 States = frozenset[tuple[int, int]]
-"""(state, place of its context in the frame's tuple)."""
+"""(state, place of its context in the frame's tuple; in labels also, below zero, minus the context, minus one)."""
 
 MAX_STATES: Final = 10_000
 _SPARSE_UP_TO: Final = 12
 ASCII: Final = CharSet.of((0, 0x7F))
 _LEADS: Final = list(range(0xC2, 0xF5))
 _WIDE_FROM: Final = 48
+_ALPHABET: Final = 26
 
 
 class Rows:
@@ -51,19 +53,19 @@ class Rows:
         self._tables = tables
         self._cells = cells
         self._analysis = analysis
-        self._rows: dict[tuple[States, bool, bool], int] = {}
-        self._content: dict[int, tuple[States, bool, bool]] = {}
+        self._rows: dict[tuple[States, int, bool], int] = {}
+        self._content: dict[int, tuple[States, int, bool]] = {}
         self._counting: dict[tuple[CharSet, int], int] = {}
-        self._labels: dict[tuple[States, bool], int] = {}
-        self._meanings: list[tuple[States, bool]] = []
+        self._labels: dict[tuple[States, int], int] = {}
+        self._meanings: list[tuple[States, int]] = []
         self._values: dict[States, int] = {}
         self._inside: dict[Suffixes, int] = {}
         self._suffixes: dict[int, Suffixes] = {}
         self._next: dict[int, int] = {}
 
-    def live(self, states: States, ended: bool) -> int:
-        """The row where all events have happened; `ended`: the text may end here."""
-        return self._row(states, ended, False)
+    def live(self, states: States, ending: int) -> int:
+        """The row where all events have happened; `ending`: the label by which all of it may have ended, -1: none."""
+        return self._row(states, ending, False)
 
     def counting(self, chars: CharSet, after: int) -> int:
         """The row that counts characters of a set until something else comes, which `after` reads.
@@ -75,8 +77,9 @@ class Rows:
         if row is None:
             states: States = frozenset(((after, 0),))
             row = self._counting[key] = self._tables.dense()
-            self._content[row] = (states, False, True)
+            self._content[row] = (states, -1, True)
             self._tables.accept[row] = self.label(states) + 1
+            self._tables.apart.add(row)
             values = self._tables.rows[row]
             blocks = [(chars.ascii, chars.wide, row)]
             self._fill(values, blocks)
@@ -84,8 +87,8 @@ class Rows:
             self._note_loops(row, values, blocks, counted=True)
         return row
 
-    def states(self, row: int) -> tuple[States, bool, bool] | None:
-        """(states, ended, whether events are waiting) of a row; None for rows inside characters."""
+    def states(self, row: int) -> tuple[States, int, bool] | None:
+        """(states, `ending`, whether events are waiting) of a row; None for rows inside characters."""
         return self._content.get(row)
 
     def inside(self, row: int) -> Suffixes | None:
@@ -97,12 +100,11 @@ class Rows:
 
         Where the events of a row waited for a byte, only what can read such a byte is of interest any more.
         """
-        states, waited = self._meanings[label - FIRST_LABEL]
-        return states, self._events_of(states) if waited else -1
+        return self._meanings[label - FIRST_LABEL]
 
-    def label(self, states: States, *, waited: bool = False) -> int:
-        """The label of states to which events happen."""
-        key = (states, waited)
+    def label(self, states: States, still: int = -1) -> int:
+        """The label of states to which events happen; `still`: the bytes of which one is to be read after them."""
+        key = (states, still)
         found = self._labels.get(key)
         if found is None:
             found = self._labels[key] = FIRST_LABEL + len(self._meanings)
@@ -135,16 +137,17 @@ class Rows:
 
     # ---- parts
 
-    def _row(self, states: States, ended: bool, waiting: bool) -> int:
-        key = (states, ended, waiting)
+    def _row(self, states: States, ending: int, waiting: bool) -> int:
+        key = (states, ending, waiting)
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = self._tables.lazy(self._build)
             self._content[row] = key
             if waiting:
-                self._tables.accept[row] = self.label(states, waited=True) + 1
-            elif ended:
-                self._tables.accept[row] = VALUE_END + 1
+                ending = self.label(states, self._events_of(states))
+            self._tables.accept[row] = ending + 1
+            if ending > VALUE_END:
+                self._tables.apart.add(row)
         return row
 
     def _read_bytes(self, info: Info) -> int:
@@ -158,7 +161,7 @@ class Rows:
         for rule, _ in info.calls:
             bits |= self._analysis.first_of(rule)
         if info.final > START:
-            bits |= self._analysis.follow[info.final]
+            bits |= self._analysis.follow[info.final % self._cells.rule_count]
         return bits
 
     def _without_fewer(self, states: States) -> States:
@@ -198,16 +201,18 @@ class Rows:
             return -(self.label(states) + 1)
         infos = [self._cells.info(state) for state, _ in states]
         if not any(info.final >= 0 or info.calls or info.schemas for info in infos):
-            return self._row(states, False, False)
+            return self._row(states, -1, False)
         read = 0
         for info in infos:
             read |= self._read_bytes(info)
         if read & ~self._events_of(states):
-            return self._row(states, False, True)
+            return self._row(states, -1, True)
         return -(self.label(states) + 1)
 
     def _build(self, row: int) -> None:
         states = self._content[row][0]
+        if len(states) == 1 and self._build_letter(row, *next(iter(states))):
+            return
         edges: dict[CharSet, set[tuple[int, int]]] = {}
         tokens: list[tuple[frozenset[int], bool, tuple[int, int]]] = []
         for state, place in states:
@@ -232,6 +237,17 @@ class Rows:
             self._tables.rows[row] = values
         self._note_loops(row, values, blocks, counted=False)
 
+    def _build_letter(self, row: int, state: int, place: int) -> bool:
+        """Makes the row of a state that reads one byte, as within a text; False where it is another."""
+        info = self._cells.info(state)
+        if len(info.edges) != 1 or info.tokens:
+            return False
+        (chars, target), = info.edges
+        if chars.wide or chars.ascii & chars.ascii - 1 or self._content[row][2]:
+            return False
+        self._tables.set_sparse(row, 0, ((chars.ascii.bit_length() - 1, self._value(frozenset(((target, place),)))),))
+        return True
+
     def _fill(self, values: Int32s, blocks: list[tuple[int, Ranges, int]]) -> None:
         """Writes what characters lead to."""
         longer: list[tuple[Bytes, int]] = []
@@ -247,15 +263,21 @@ class Rows:
         self._spell(values, longer)
 
     def _spell(self, values: Int32s, suffixes: Iterable[tuple[Bytes, int]]) -> None:
-        longer: dict[int, list[tuple[Bytes, int]]] = {}
+        longer: dict[tuple[int, int], list[tuple[Bytes, int]]] = {}
         for ((first, last), *rest), value in suffixes:
             if rest:
-                for byte in range(first, last + 1):
-                    longer.setdefault(byte, []).append((tuple(rest), value))
+                longer.setdefault((first, last), []).append((tuple(rest), value))
             else:
                 values[first : last + 1] = value
-        for byte, after in longer.items():
-            values[byte] = self._inner(tuple(after))
+        leads = sorted(longer)
+        if any(following[0] <= lead[1] for lead, following in pairwise(leads)):
+            apart: dict[tuple[int, int], list[tuple[Bytes, int]]] = {}
+            for (first, last), after in longer.items():
+                for byte in range(first, last + 1):
+                    apart.setdefault((byte, byte), []).extend(after)
+            longer = apart
+        for (first, last), after in longer.items():
+            values[first : last + 1] = self._inner(tuple(after))
 
     def _inner(self, suffixes: Suffixes) -> int:
         row = self._inside.get(suffixes)
@@ -271,6 +293,9 @@ class Rows:
         """Tells which characters lead back to the row, so that whole parts of a vocabulary are passed over at once."""
         own = next((ranges for _, ranges, value in blocks if value == row), None)
         if own is None:
+            bits, _, value = max(blocks, key=lambda block: block[0].bit_count(), default=(0, (), 0))
+            if value > 0 and bits.bit_count() >= _ALPHABET:  # most words go on there, whatever they began with
+                self._tables.wide[row] = value
             return
         classes = 0
         looping = (values[:128] & ROW_MASK == row) & (values[:128] > 0)

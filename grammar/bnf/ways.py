@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..automaton.codes import ROW_MASK
+from ..automaton.codes import ROW_MASK, VALUE_END
 from ..automaton.stepper import Configuration, ends
 from ..automaton.tokencodes import spelled_any
 from ..errors import BudgetError
+from .contexts import OUTSIDE
 from .nodes import ALT, CALL, CHARS, DFA, JSON, REP, SEQ, TEXT, TOKEN
 
 if TYPE_CHECKING:
@@ -34,13 +36,24 @@ class WayFinder:
             data, outside = inner
             return data if outside is None else data + self.completion(outside)
         prefix, threads = self._threads(at)
-        contexts = automaton.contexts
-        best = min(threads, key=contexts.cost)
-        if contexts.cost(best) + len(prefix) > MAX_TEXT:
-            raise BudgetError(f"the shortest way to end this text is longer than {MAX_TEXT} bytes")
-        return prefix + b"".join([self._text(node) for node in contexts.nodes_out(best)])
+        contexts, stacks = automaton.contexts, automaton.tables.stacks
+        length = len(prefix)
+        found: list[int] = []
+        stack = at.stack
+        while True:
+            best = min(threads, key=contexts.cost)
+            length += contexts.cost(best)
+            if length > MAX_TEXT:
+                raise BudgetError(f"the shortest way to end this text is longer than {MAX_TEXT} bytes")
+            nodes, state = contexts.nodes_out(best)
+            found += nodes
+            if not stack:
+                break
+            threads = automaton.resumed(int(stacks.top[stack]), state)
+            stack = int(stacks.rest[stack])
+        return prefix + b"".join([self._text(node) for node in found])
 
-    def _threads(self, at: Configuration) -> tuple[bytes, list[Thread]]:
+    def _threads(self, at: Configuration) -> tuple[bytes, Sequence[Thread]]:
         """The threads of a configuration, after the bytes that end the character that it is in."""
         automaton = self._automaton
         places = automaton.places(at.frame)
@@ -48,17 +61,20 @@ class WayFinder:
         options: list[tuple[bytes, list[Thread]]] = []
         content = automaton.rows.states(at.row)
         if content is not None:
-            return b"", [(state, places[place]) for state, place in content[0]]
+            states, ending, _ = content
+            ended = automaton.rows.meaning(ending)[0] if ending > VALUE_END else ()
+            alive = [(state, places[place]) for state, place in states]
+            return b"", alive + [(state, OUTSIDE) for state, _ in ended]
         suffixes = automaton.rows.inside(at.row)
         assert suffixes is not None, "a row of another grammar"
         for ranges, value in suffixes:
             data = bytes([first for first, _ in ranges])
             if value > 0:
                 known = automaton.rows.states(value & ROW_MASK)
-                states = known[0] if known is not None else frozenset()
+                after = known[0] if known is not None else frozenset()
             else:
-                states = automaton.rows.meaning(-value - 1)[0]
-            options.append((data, [(state, places[place]) for state, place in states]))
+                after = automaton.rows.meaning(-value - 1)[0]
+            options.append((data, [(state, places[place]) for state, place in after]))
         contexts = automaton.contexts
         return min(options, key=lambda option: min(map(contexts.cost, option[1])) + len(option[0]))
 

@@ -331,7 +331,7 @@ def walk_kernel() -> Any:
                 # At the root only the children that can live, or can differ, are visited.
                 style = _RANGE; child = 0; children = 1; from_row = row; from_other = other
                 if root >= 0:
-                    if (accept[row] == 0 and accept[other] == 0) or kind == walkcodes.BELOW_OWN:
+                    if accept[row] == 0 or kind == walkcodes.BELOW_OWN:
                         if form[row, 0] == codes.DENSE:
                             if other == 0:
                                 style = _LIVE

@@ -225,7 +225,7 @@ class Masks:
         if label >= 0:
             return self._plan_ending(row, frame, count, label)
         wide = self._wide[row]
-        part = self._part(wide, frame) if wide and not self._accept[wide] else None
+        part = self._part(wide, frame) if wide else None
         if part is not None:
             return self._plan_part(part, row, frame, count)
         run = self._runs.of(row)
@@ -237,9 +237,15 @@ class Masks:
     def _plan_ending(self, row: int, frame: int, count: int, label: int) -> Plan:
         """The plan of a row whose lexeme may have ended: what it reads itself, and what may come after the end."""
         after, after_frame = self._tables.next(frame, label)
-        if (after <= 0 and after != DEAD) or (after > 0 and (after_frame < 0 or not self._apart(row, after))):
+        apart = row in self._tables.apart
+        if (after <= 0 and after != DEAD and not (apart and after == CLOSED)) or (
+            after > 0 and not apart and (after_frame < 0 or not self._apart(row, after))
+        ):
             return Plan(self._fixed, [(MAIN, BELOW, frame, row, count, 0)])
-        following = [] if after == DEAD else self._runs.items_after(after, after_frame, frame, label)
+        if after > 0 and after_frame > 0:
+            following = self._runs.items_after(after, after_frame, frame, label)
+        else:
+            following = [] if after == DEAD else [(MAIN, AFTER, frame, label, count, 0)]
         part = self._part(row, frame) if self._wide[row] == row else None
         if part is None:
             return Plan(self._fixed, [*following, (MAIN, BELOW_OWN, frame, row, count, 0)])
