@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Sequence
@@ -97,6 +98,7 @@ def run(options: argparse.Namespace) -> int:
     configure_logs(settings)
     access = AccessRules(keys=given_keys(settings), timeout=settings.request_timeout)
     template = open_template(settings.chat_template)
+    check_tls(settings)
     with listen(settings.host, settings.port) as listener:
         engines = open_engines(settings, template)
         try:
@@ -190,6 +192,23 @@ def given_settings(options: argparse.Namespace) -> ServerSettings:
     if (settings.tls_key is None) != (settings.tls_certificate is None):
         raise ConfigError("tls_certificate and tls_key go together", key="tls_key", remedy="give both or neither")
     return settings
+
+
+def check_tls(settings: ServerSettings) -> None:
+    """Raises ConfigError, OSError with the file's name, if certificate and key are not what HTTPS needs."""
+    certificate, key = settings.tls_certificate, settings.tls_key
+    if certificate is None or key is None:
+        return
+    for path in (certificate, key):
+        read_text(path)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"{certificate} and {key} are no certificate and its key: {error.reason or 'not in PEM form'}",
+            key="tls_certificate",
+            remedy="give two files in PEM form that belong together",
+        ) from None
 
 
 def traced(app: ASGIApp) -> ASGIApp:

@@ -135,7 +135,27 @@ def test_a_grammar_is_checked(address: str, service: FakeService) -> None:
     assert refused(address, "/v1/grammar/check", {"schema": {}, **asked})["code"] == "invalid_body"
     service.grammar_refusal = SchemaError("unknown type", pointer="/type", keyword="type")
     error = refused(address, "/v1/grammar/check", {"schema": {"type": "x"}})
-    assert "#/type" in error["message"] and error["code"] == "invalid_schema"
+    assert "#/type" in error["message"] and error["code"] == "invalid_schema" and error["param"] == "schema"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/grammar/check"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("guided_json", {"type": "x"}),
+        ("guided_regex", "("),
+        ("guided_grammar", "root ::= ("),
+        ("structured_outputs", {"json": {"type": "x"}}),
+        ("response_format", {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "x"}}}),
+    ],
+)
+def test_a_constraint_that_cannot_be_is_told_by_its_field(
+    address: str, service: FakeService, path: str, field: str, value: object
+) -> None:
+    service.grammar_refusal = SchemaError("unknown type", pointer="/type", keyword="type")
+    messages = [{"role": "user", "content": "hi"}]
+    least: dict[str, Any] = {"/v1/chat/completions": {"messages": messages}, "/v1/completions": {"prompt": "a"}}
+    assert refused(address, path, {**least.get(path, {}), field: value})["param"] == field
 
 
 # ------------------------------------------------------------------------------------------------------- several models

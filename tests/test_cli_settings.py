@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from slipcast.engine import ConfigError
 from slipcast.engine.cli_arguments import build_parser
+from slipcast.engine.cli_serve import check_tls
 from slipcast.engine.settings import ServerSettings, read_settings
 
 
@@ -59,3 +60,13 @@ def test_the_engine_is_configured_from_the_settings() -> None:
     settings = read_settings({"scheduler": "priority", "max_batch": 4})
     config = settings.engine_config("m")
     assert (config.model, config.scheduler, config.max_batch, config.kv_manager) == ("m", "priority", 4, "prefix")
+
+
+def test_certificates_are_tried_before_a_model_is_loaded(tmp_path: Path) -> None:
+    file = write(tmp_path, "no certificate")
+    nowhere = tmp_path / "nowhere"
+    check_tls(ServerSettings())
+    with pytest.raises(ConfigError, match=r"serve\.toml and .*serve\.toml are no certificate and its key.*PEM"):
+        check_tls(ServerSettings(tls_certificate=str(file), tls_key=str(file)))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        check_tls(ServerSettings(tls_certificate=str(file), tls_key=str(nowhere)))

@@ -177,6 +177,14 @@ def _syntax(grammar: str) -> Syntax:
     return "ebnf" if "::=" in grammar else "lark"
 
 
+def constraint_field(request: object) -> str | None:
+    """The field in which a request says what its answer may be; None for `response_format`, and where none does."""
+    names = ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "schema_")
+    found = (name for name in ("response_format", *names) if getattr(request, name, None) is not None)
+    name = next(found, "response_format")
+    return None if name == "response_format" else name.removesuffix("_")
+
+
 def one_source(request: Guided) -> Source | None:
     """The grammar that the request asks for, in whichever way; None for free text.
 

@@ -18,10 +18,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from ...grammar import GrammarError
 from ..engine import AsyncStream
 from ..lines import one_line
 from .body import parse_body, read_bytes
-from .errors import Names, answer_for, body_for, chat_names, from_validation
+from .constraints import constraint_field
+from .errors import FieldError, Names, answer_for, body_for, chat_names, from_validation
 from .response_answers import ResponseAssembler
 from .wire import ErrorBody, ErrorDetail, WireRequest, WireResponse
 
@@ -97,7 +99,8 @@ class JsonEndpoint:
             try:
                 answer = await self.endpoint.answer(body)
             except Exception as error:
-                await self._failed(error)(scope, receive, send)
+                field = constraint_field(body) if isinstance(error, GrammarError) else None
+                await self._failed(error if field is None else FieldError(error, field))(scope, receive, send)
                 return
             if isinstance(answer, EventStream):
                 await _send_events(answer, send)
