@@ -9,6 +9,8 @@ There are no flags: `.` excludes line ends, `^` and `$` are the ends of the text
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 
 from ..errors import BudgetError, PatternError
 from . import nodes
@@ -217,33 +219,34 @@ class _Parser:
     def character_class(self, start: int) -> CharSet:
         negated = self.source.startswith("^", self.at)
         self.at += negated
-        found = CharSet.of()
+        ranges: list[tuple[int, int]] = []
+        sets: list[CharSet] = []
         while True:
             if self.at >= len(self.source):
                 raise self.fail("unclosed '['", start)
             if self.source[self.at] == "]":
                 self.at += 1
+                found = reduce(or_, sets, CharSet.of(*ranges))
                 return ~found if negated else found
             item_start = self.at
             item = self.class_atom()
+            items: tuple[int | CharSet, ...] = (item,)
             if self.source.startswith("-", self.at) and self.source[self.at + 1 : self.at + 2] not in ("]", ""):
                 self.at += 1
-                found = found | self.class_range(item, self.class_atom(), item_start)
-            else:
-                found = found | (item if isinstance(item, CharSet) else CharSet.char(item))
-
-    def class_range(self, low: int | CharSet, high: int | CharSet, start: int) -> CharSet:
-        if isinstance(low, int) and isinstance(high, int):
-            if low > high:
-                raise self.fail("the range is out of order", start)
-            return CharSet.of((low, high))
-        if self.strict:
-            raise self.fail("a class cannot bound a range", start)
-        parts = (part if isinstance(part, CharSet) else CharSet.char(part) for part in (low, high, ord("-")))
-        found = CharSet.of()
-        for part in parts:
-            found = found | part
-        return found
+                high = self.class_atom()
+                if isinstance(item, int) and isinstance(high, int):
+                    if item > high:
+                        raise self.fail("the range is out of order", item_start)
+                    ranges.append((item, high))
+                    continue
+                if self.strict:
+                    raise self.fail("a class cannot bound a range", item_start)
+                items = (item, ord("-"), high)
+            for part in items:
+                if isinstance(part, int):
+                    ranges.append((part, part))
+                else:
+                    sets.append(part)
 
     def class_atom(self) -> int | CharSet:
         """One member of a class: a code point, which may begin a range, or a set."""
