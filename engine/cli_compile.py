@@ -10,6 +10,12 @@ from .cli_terminal import ProgressBars, print_json, print_table
 from .errors import CompileError, ConfigError
 from .runtime import resolve_model
 
+_KINDS = {
+    "library": "library",
+    "objects": "object files, to be linked there",
+    "source": "source of the GPU's kernels, not run by anyone yet",
+}
+
 
 def run(options: argparse.Namespace) -> int:
     """Compile for every target that is named; exit code 1 if one of them could not be."""
@@ -22,7 +28,8 @@ def run(options: argparse.Namespace) -> int:
         for target in wanted:
             try:
                 written = compile_for(model, target, Path(options.output), progress=progress)
-                row = {"target": target, "file": str(written.path), "bytes": written.bytes, "linked": written.linked}
+                row = {"target": target, "file": str(written.path), "bytes": written.bytes, "kind": written.kind}
+                row["parameters"] = str(written.parameters)
                 rows.append(row)
             except (CompileError, ConfigError) as error:
                 rows.append({"target": target, "error": str(error)})
@@ -36,5 +43,4 @@ def run(options: argparse.Namespace) -> int:
 def _shown(row: dict[str, Any]) -> tuple[str, str, str]:
     if "error" in row:
         return row["target"], "", row["error"]
-    kind = "library" if row["linked"] else "object files, to be linked there"
-    return row["target"], f"{row['bytes'] / 2**20:.1f} MiB", f"{row['file']}, {kind}"
+    return row["target"], f"{row['bytes'] / 2**20:.1f} MiB", f"{row['file']}, {_KINDS[row['kind']]}"

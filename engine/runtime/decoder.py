@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from tvm import relax
 from tvm.relax.frontend import nn
 from tvm.relax.frontend.nn import Tensor, spec
@@ -25,6 +26,7 @@ from .kernels.formats import FORMATS
 from .kernels.isa import Isa
 from .kernels.linear import GatedUnit, Linear
 from .kernels.rows import Activation
+from .kernels.threads import Threads
 from .plan import LayerPlan, Matrix, ModelPlan, Vector
 
 _PACKED_PARAMETERS = {"param_mode": "packed", "effect_mode": "none"}
@@ -48,9 +50,13 @@ class StepInputs:
 class Kernels:
     """Kernels of one instruction set, each built and added to the module once."""
 
-    def __init__(self, isa: Isa) -> None:
+    def __init__(self, isa: Isa | Threads) -> None:
         self.isa = isa
         self._variables: dict[str, Any] = {}
+
+    def activation(self, matrix: Matrix) -> Activation:
+        """The kind of rows that a matrix is multiplied with."""
+        return self.isa.activation(FORMATS[matrix.format])
 
     def variable(self, kernel: Kernel) -> Any:
         """The module's global variable of a kernel."""
@@ -104,20 +110,20 @@ class DecoderLayer(nn.Module):  # type: ignore[misc]  # TVM has no type informat
         self._config, self._layer, self._kernels = plan.config, layer, kernels
         self._attention = plan.config.attention[index]
         self.attention_norm = _vector(layer.attention_norm)
-        self.qkv = nn.ParameterList([_weights(matrix) for matrix in layer.qkv])
+        self.qkv = nn.ParameterList([_weights(matrix, kernels) for matrix in layer.qkv])
         self.qkv_bias = nn.ParameterList([_vector(bias) for bias in layer.qkv_bias])
-        self.output = _weights(layer.output)
+        self.output = _weights(layer.output, kernels)
         self.feed_forward_norm = _vector(layer.feed_forward_norm)
-        self.gate_up, self.down = _weights(layer.gate_up), _weights(layer.down)
+        self.gate_up, self.down = _weights(layer.gate_up, kernels), _weights(layer.down, kernels)
         for name in ("output_bias", "query_norm", "key_norm", "attention_post_norm", "feed_forward_post_norm"):
             vector = getattr(layer, name)
             setattr(self, name, None if vector is None else _vector(vector))
-        self.router = None if layer.router is None else _weights(layer.router)
+        self.router = None if layer.router is None else _weights(layer.router, kernels)
 
     def forward(self, x: Tensor, inputs: StepInputs, pages: Tensor) -> Tensor:
         attended = self._attend(self._project(x), inputs, pages)
         c, matrix = self._config, self._layer.output
-        kind = FORMATS[matrix.format].activation
+        kind = self._kernels.activation(matrix)
         wide = c.heads * c.head_dim
         converted = self._kernels.activations(Convert(c.heads, c.head_dim, kind), [attended], x.shape[0], wide, kind)
         x = self._add(matrix, self.output, converted, x, self.attention_post_norm, self.output_bias)
@@ -131,13 +137,13 @@ class DecoderLayer(nn.Module):  # type: ignore[misc]  # TVM has no type informat
         """Query, key and value heads, by one matrix or several."""
         c, found, normed = self._config, [], {}
         for i, matrix in enumerate(self._layer.qkv):
-            form = FORMATS[matrix.format]
-            if form.activation not in normed:
-                normed[form.activation] = self._norm(x, self.attention_norm, form.activation)
+            form, kind = FORMATS[matrix.format], self._kernels.activation(matrix)
+            if kind not in normed:
+                normed[kind] = self._norm(x, self.attention_norm, kind)
             bias = [self.qkv_bias[i]] if c.qkv_bias else []
             kernel = Linear(form, matrix.rows, matrix.columns, bias=c.qkv_bias, head_dim=c.head_dim)
             shape = (x.shape[0], matrix.rows // c.head_dim, c.head_dim)
-            arguments = [self.qkv[i], normed[form.activation], *bias]
+            arguments = [self.qkv[i], normed[kind], *bias]
             found.append(self._kernels.call(kernel, arguments, shape, self._kernels.isa.page_dtype))
         return found
 
@@ -161,8 +167,8 @@ class DecoderLayer(nn.Module):  # type: ignore[misc]  # TVM has no type informat
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         c, layer = self._config, self._layer
-        form, kind = FORMATS[layer.gate_up.format], FORMATS[layer.down.format].activation
-        normed = self._norm(x, self.feed_forward_norm, form.activation)
+        form, kind = FORMATS[layer.gate_up.format], self._kernels.activation(layer.down)
+        normed = self._norm(x, self.feed_forward_norm, self._kernels.activation(layer.gate_up))
         unit = GatedUnit(form, c.feed_forward, c.hidden, kind, c.activation)
         gated = self._kernels.activations(unit, [self.gate_up, normed], x.shape[0], c.feed_forward, kind)
         return self._add(layer.down, self.down, gated, x, self.feed_forward_post_norm)
@@ -208,11 +214,11 @@ class Decoder(nn.Module):  # type: ignore[misc]  # TVM has no type information
 
     def __init__(self, plan: ModelPlan, kernels: Kernels) -> None:
         self._plan, self._kernels = plan, kernels
-        self.embedding = _weights(plan.embedding)
+        self.embedding = _weights(plan.embedding, kernels)
         self.layers = nn.ModuleList([DecoderLayer(plan, i, kernels) for i in range(plan.config.layers)])
         self.norm = _vector(plan.norm)
         if plan.head is not None:
-            self.head = _weights(plan.head)
+            self.head = _weights(plan.head, kernels)
 
     def step(
         self,
@@ -239,14 +245,15 @@ class Decoder(nn.Module):  # type: ignore[misc]  # TVM has no type information
         for layer, own in zip(self.layers, pages, strict=True):
             x = layer(x, inputs, own)
         form = FORMATS[plan.logits.format]
-        norm = Norm(c.hidden, c.norm_epsilon, form.activation, select=True)
-        normed = kernels.activations(norm, [x, self.norm, last], last.shape[0], c.hidden, form.activation)
+        kind = kernels.activation(plan.logits)
+        norm = Norm(c.hidden, c.norm_epsilon, kind, select=True)
+        normed = kernels.activations(norm, [x, self.norm, last], last.shape[0], c.hidden, kind)
         weights = self.embedding if plan.head is None else self.head
         project = Linear(form, plan.logits.rows, plan.logits.columns, cap=c.logit_cap)
         return kernels.call(project, [weights, normed], (last.shape[0], plan.logits.rows), "float32"), x
 
 
-def build_module(plan: ModelPlan, isa: Isa, *, max_rows: int, max_batch: int) -> tuple[Any, list[str]]:
+def build_module(plan: ModelPlan, isa: Isa | Threads, *, max_rows: int, max_batch: int) -> tuple[Any, list[str]]:
     """The IRModule of a model, and the names of its parameters in order.
 
     `max_rows` bounds the tokens of a step, and so the rows of logits, and `max_batch` its sequences: with them memory
@@ -269,8 +276,10 @@ def build_module(plan: ModelPlan, isa: Isa, *, max_rows: int, max_batch: int) ->
     return module, [name for name, _ in parameters]
 
 
-def _weights(matrix: Matrix) -> nn.Parameter:
-    return nn.Parameter((FORMATS[matrix.format].packed_bytes(matrix.rows, matrix.columns),), "uint8")
+def _weights(matrix: Matrix, kernels: Kernels) -> nn.Parameter:
+    dtype = kernels.isa.weight_dtype
+    size = FORMATS[matrix.format].packed_bytes(matrix.rows, matrix.columns)
+    return nn.Parameter((size // np.dtype(dtype).itemsize,), dtype)
 
 
 def _vector(vector: Vector) -> nn.Parameter:

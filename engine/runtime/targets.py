@@ -1,26 +1,38 @@
 """Libraries for other machines: what the stock compiler can write, and what to do with it.
 
 A library for a machine of this kind is linked here. For others object files are written, as a tar archive, which the
-target's own linker turns into a library: `cc -shared -o model.so *.o`. Kernels are written for CPUs; for GPUs there
-are none, so nothing is written for them, and `compile_for` says so.
+target's own linker turns into a library: `cc -shared -o model.so *.o`. For GPUs the source of every kernel is written,
+for the GPU's own compiler (`kernels/threads.py`). Beside each stands what the model's `step` takes as weights.
 """
 
 from __future__ import annotations
 
+import json
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import tvm
 
 from ..errors import CompileError, ConfigError
+from .kernels.formats import FORMATS
 from .kernels.isa import INSTRUCTION_SETS
+from .kernels.threads import Threads
 from .library import find_linker, last_line
 from .load import open_checkpoint
+from .plan import Parameter, Vector
 from .progress import Progress, silent
 
-GPUS: Final = ("cuda", "rocm", "vulkan", "metal", "opencl", "webgpu")
+# GPUs, and how the source files of kernels for them end. The stock compiler has no more than these: for Vulkan it has
+# no code generator, and for ROCm it calls that system's linker.
+SOURCES: Final = {"cuda": "cu", "metal": "metal", "opencl": "cl", "webgpu": "wgsl"}
+GPUS: Final = (*SOURCES, "rocm", "vulkan")
+
+
+_ARCHITECTURES: Final = {"cuda": {"arch": "sm_75"}}  # the oldest that CUDA's compiler still takes without a word
 
 
 @dataclass(frozen=True)
@@ -50,11 +62,14 @@ MACHINES: Final = {
 
 @dataclass(frozen=True)
 class Written:
-    """What was written. `linked`: a shared library, and not the object files for one."""
+    """What was written: a shared "library", the "objects" for one, or the "source" of a GPU's kernels. `parameters` is
+    JSON: the weights that `step` takes, in its order, and the sizes that it was compiled for.
+    """
 
     path: Path
     bytes: int
-    linked: bool
+    kind: str
+    parameters: Path
 
 
 def compile_for(
@@ -68,38 +83,72 @@ def compile_for(
 ) -> Written:
     """Compile a model for a kind of machine, into `folder`, named by model and target.
 
-    Raises ConfigError for a target that is unknown or has no kernels, CompileError, and the errors of model files.
+    Raises ConfigError for a target that is unknown or that the compiler has no generator for, CompileError, and the
+    errors of model files.
     """
-    if target in GPUS:
-        raise ConfigError(
-            f"there are no kernels for {target} yet", key="target", remedy=f"one of {', '.join(MACHINES)}"
-        )
-    machine = MACHINES.get(target)
-    if machine is None:
-        raise ConfigError(f"unknown target {target!r}", key="target", remedy=f"one of {', '.join(MACHINES)}")
+    every = ", ".join((*MACHINES, *SOURCES))
+    if target not in MACHINES and target not in SOURCES:
+        problem = f"the compiler has no generator for {target} here" if target in GPUS else f"unknown target {target!r}"
+        raise ConfigError(problem, key="target", remedy=f"one of {every}")
     report = progress or silent
     stage = f"compile for {target}"
     report(stage, 0.0)
     checkpoint, family = open_checkpoint(model)
     plan = family.plan(checkpoint)
-    instructions = INSTRUCTION_SETS[machine.instruction_set]
-    features = [f"+{name}" for name in (*instructions.features, *machine.features)]
-    description: dict[str, Any] = {"kind": "llvm", "mtriple": machine.triple}
-    if features:
-        description["mattr"] = features
+    machine = MACHINES.get(target)
+    instructions = Threads() if machine is None else INSTRUCTION_SETS[machine.instruction_set]
     try:
-        module, _ = family.build(plan, instructions, max_rows=max_rows, max_batch=max_batch)
+        module, names = family.build(plan, instructions, max_rows=max_rows, max_batch=max_batch)
         report(stage, 0.2)
-        executable = tvm.compile(module, target=tvm.target.Target(description))
-        report(stage, 0.8)
-        linked = _is_here(machine) and find_linker() is not None
-        path = folder / f"{model.stem}-{target}{'.so' if linked else '.tar'}"
         folder.mkdir(parents=True, exist_ok=True)
-        executable.export_library(str(path))
+        stem = folder / f"{model.stem}-{target}"
+        if machine is None:
+            path, kind = _write_source(module, target, stem)
+        else:
+            path, kind = _write_code(module, machine, stem, lambda: report(stage, 0.8))
+        parameters = stem.with_name(stem.name + ".json")
+        facts = {
+            "target": target,
+            "max_rows": max_rows,
+            "max_batch": max_batch,
+            "parameters": [_described(name, plan.parameters()[name], instructions.weight_dtype) for name in names],
+        }
+        parameters.write_text(json.dumps(facts, indent=1) + "\n")
     except Exception as error:  # TVM's errors have no common base
         raise CompileError(f"the model could not be compiled for {target}: {last_line(error)}") from error
     report(stage, 1.0)
-    return Written(path, path.stat().st_size, linked)
+    return Written(path, path.stat().st_size, kind, parameters)
+
+
+def _write_code(module: Any, machine: Machine, stem: Path, compiled: Callable[[], None]) -> tuple[Path, str]:
+    """A library, or object files."""
+    features = [f"+{name}" for name in (*INSTRUCTION_SETS[machine.instruction_set].features, *machine.features)]
+    description = {"kind": "llvm", "mtriple": machine.triple, **({"mattr": features} if features else {})}
+    executable = tvm.compile(module, target=tvm.target.Target(description))
+    compiled()
+    linked = _is_here(machine) and find_linker() is not None
+    path = stem.with_name(stem.name + (".so" if linked else ".tar"))
+    executable.export_library(str(path))
+    return path, "library" if linked else "objects"
+
+
+def _write_source(module: Any, target: str, stem: Path) -> tuple[Path, str]:
+    """The kernels in the GPU's language. The program that calls them in turn is the host's, and not written."""
+    kernels = {name.name_hint: f for name, f in module.functions.items() if isinstance(f, tvm.tirx.PrimFunc)}
+    goal = tvm.target.Target({"kind": target, **_ARCHITECTURES.get(target, {})}, host={"kind": "llvm"})
+    built = tvm.compile(tvm.IRModule(kernels), target=goal)
+    path = stem.with_name(f"{stem.name}.{SOURCES[target]}")
+    path.write_text("\n".join(part.inspect_source() for part in built.mod.imports))
+    return path, "source"
+
+
+def _described(name: str, parameter: Parameter, dtype: str) -> dict[str, Any]:
+    """One of the weights. Matrices are packed: see `kernels/formats.py` for the layout of each format."""
+    if isinstance(parameter, Vector):
+        return {"name": name, "dtype": "float32", "shape": [parameter.size]}
+    count = FORMATS[parameter.format].packed_bytes(parameter.rows, parameter.columns) // np.dtype(dtype).itemsize
+    matrix = {"format": parameter.format, "rows": parameter.rows, "columns": parameter.columns}
+    return {"name": name, "dtype": dtype, "shape": [count], **matrix}
 
 
 def _is_here(machine: Machine) -> bool:

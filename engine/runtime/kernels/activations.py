@@ -189,7 +189,7 @@ class Embed(Kernel):
             with T.serial(blocks) as block:
                 base = let((token // LANES * blocks + block) * self.format.block_bytes)
                 with T.serial(width) as column:
-                    value = self.format.element(isa, table, base, token % LANES, column)
+                    value = self.format.element(table, base, token % LANES, column)
                     scaled = value if self.scale == 1.0 else value * f32(self.scale)
                     store(y, scaled, row, block * width + column)
 

@@ -21,6 +21,7 @@ from tvm.tirx.script import builder as T
 
 if TYPE_CHECKING:
     from .isa import Isa
+    from .threads import Threads
 
 Expr: TypeAlias = Any  # a TIR expression, or a Python int where TVM converts it
 Buffer: TypeAlias = Any
@@ -77,9 +78,9 @@ class Kernel(ABC):
     def emit(self, isa: Isa, f: Function) -> None:
         """Declare the parameters of `f`, in order, and write its body."""
 
-    def build(self, isa: Isa) -> PrimFunc:
+    def build(self, isa: Isa | Threads) -> PrimFunc:
         with function(self.name) as f:
-            self.emit(isa, f)
+            isa.emit(self, f)
         return f.result()
 
 

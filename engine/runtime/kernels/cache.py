@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tvm.tirx.script import builder as T
@@ -48,6 +48,14 @@ class Append(Kernel):
     def name(self) -> str:
         return "append" if len(self.parts) == 1 else "append_" + "_".join(map(str, self.parts))
 
+    def source(self, xs: Sequence[Buffer], first: int) -> tuple[Buffer, int]:
+        """The projection that has the heads from `first` on, and where in it they begin."""
+        for x, part in zip(xs, self.parts, strict=True):
+            if first < part:
+                return x, first
+            first -= part
+        raise ValueError(f"{self.parts} have no head {first}")
+
     def emit(self, isa: Isa, f: Function) -> None:
         heads, kv_heads, dim = self.heads, self.kv_heads, self.head_dim
         half, dtype = dim // 2, isa.page_dtype
@@ -59,14 +67,6 @@ class Append(Kernel):
         table = f.tensor("table", (table_rows, dim), "float32")
         pages = f.tensor("pages", page_shape(count, kv_heads, dim), dtype)
         queries = f.tensor("queries", (rows, heads, dim), dtype)
-
-        def source(first: int) -> tuple[Buffer, int]:
-            """The tensor that has the heads from `first` on, and where in it they begin."""
-            for x, part in zip(xs, self.parts, strict=True):
-                if first < part:
-                    return x, first
-                first -= part
-            raise ValueError(f"{self.parts} have no head {first}")
 
         def head_vectors(x: Buffer, row: Expr, head: Expr, gain: Buffer | None) -> Callable[[Expr], Expr]:
             """Reads eight columns of a head, in float32, normed if there is a gain."""
@@ -90,7 +90,7 @@ class Append(Kernel):
 
         def one(row: Expr) -> None:
             page, slot = let(slots[row] // PAGE), let(slots[row] % PAGE)
-            (query, q0), (key_source, k0), (values, v0) = source(0), source(heads), source(heads + kv_heads)
+            (query, q0), (key_source, k0), (values, v0) = (self.source(xs, at) for at in (0, heads, heads + kv_heads))
             with T.serial(heads) as head:
                 read = head_vectors(query, row, head + q0, gains[0] if gains else None)
                 with T.serial(half // LANES) as c:

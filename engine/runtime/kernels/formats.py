@@ -50,8 +50,8 @@ class WeightFormat(ABC):
         """Emit, for row i of x, sums[i] += (the block of eight weight rows at byte `base`) times (the row's block)."""
 
     @abstractmethod
-    def element(self, isa: Isa, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
-        """One float32 value of the block at byte `base`."""
+    def element(self, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
+        """One float32 value of the block at byte `base`; `weights` gives bytes, in any type of 8 bits or more."""
 
     def prefetch(self, weights: Buffer, base: Expr) -> None:
         for line in range((self.block_bytes + _CACHE_LINE - 1) // _CACHE_LINE):
@@ -79,7 +79,7 @@ class _Nibbles(WeightFormat):
             shift = splat(x.scaled_sum(row, block))
             sums[i] = isa.fma(minimum, shift, isa.fma(dot, factor, sums[i]))
 
-    def element(self, isa: Isa, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
+    def element(self, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
         q = _nibble(weights, base, row, column)
         scale = _half_scalar(weights, base + 128 + row * 2)
         if self._minima:
@@ -108,7 +108,7 @@ class _Bytes(WeightFormat):
                 total = isa.fma(minimum, splat(x.scaled_sum(row, block)), total)
             sums[i] = total
 
-    def element(self, isa: Isa, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
+    def element(self, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
         value = _half_scalar(weights, base + 256 + row * 2) * _byte(weights, base, row, column)
         return value + _half_scalar(weights, base + 272 + row * 2) if self._minima else value
 
@@ -168,12 +168,12 @@ class _SuperBlocks(WeightFormat):
             halves = [isa.dot_bytes(vectors[h : h + 4], words[h : h + 4]) * both[h // 4] for h in (0, 4)]
             sums[i] = isa.fma(halves[0] + halves[1], splat(x.scale(row, place)), sums[i])
 
-    def element(self, isa: Isa, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
+    def element(self, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
         at = let(base + column // BLOCK * self._stride)
         inner = let(column % BLOCK)
         factor = _half_scalar(weights, base + self._factors + row * 2)
         if self._bits == 6:
-            small = T.cast(T.reinterpret("int8", weights[at + self._body + inner // 16 * LANES + row]), "float32")
+            small = _int8(weights, at + self._body + inner // 16 * LANES + row)
             return factor * small * _byte(weights, at, row, inner)
         q = _nibble(weights, at, row, inner) if self._bits == 4 else _byte(weights, at, row, inner)
         small = T.cast(weights[at + self._body + row], "float32")
@@ -208,13 +208,13 @@ class _Floats(WeightFormat):
         high = T.cast(T.reinterpret("uint16x8", raw), "uint32x8")
         return T.reinterpret("float32x8", T.shift_left(high, splat(T.uint32(16))))
 
-    def element(self, isa: Isa, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
+    def element(self, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
         offset = base + (column * LANES + row) * self._width
         if self.name == "f16":
             return _half_scalar(weights, offset)
         high = _uint16(weights, offset if self.name == "bf16" else offset + 2)
-        low = T.uint32(0) if self.name == "bf16" else T.cast(_uint16(weights, offset), "uint32")
-        return T.reinterpret("float32", T.shift_left(T.cast(high, "uint32"), T.uint32(16)) | low)
+        low = T.uint32(0) if self.name == "bf16" else _uint16(weights, offset)
+        return T.reinterpret("float32", T.shift_left(high, T.uint32(16)) | low)
 
 
 FORMATS: dict[str, WeightFormat] = {
@@ -242,7 +242,12 @@ def _nibble(weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
 
 def _byte(weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
     """A signed 8-bit weight as float32."""
-    return T.cast(T.reinterpret("int8", weights[base + column // 4 * 32 + row * 4 + column % 4]), "float32")
+    return _int8(weights, base + column // 4 * 32 + row * 4 + column % 4)
+
+
+def _int8(weights: Buffer, offset: Expr) -> Expr:
+    """One int8 as float32."""
+    return T.cast(T.shift_right(T.shift_left(T.cast(weights[offset], "int32"), i32(24)), i32(24)), "float32")
 
 
 def _signed(bytes_: Expr) -> Expr:
@@ -251,12 +256,13 @@ def _signed(bytes_: Expr) -> Expr:
 
 
 def _uint16(weights: Buffer, offset: Expr) -> Expr:
-    return T.cast(weights[offset], "uint16") | T.shift_left(T.cast(weights[offset + 1], "uint16"), T.uint16(8))
+    """Two bytes, as uint32."""
+    return T.cast(weights[offset], "uint32") | T.shift_left(T.cast(weights[offset + 1], "uint32"), T.uint32(8))
 
 
 def _half_scalar(weights: Buffer, offset: Expr) -> Expr:
     """One finite float16 as float32 by integer arithmetic, which every target has (see Portable.half)."""
-    bits = let(T.cast(_uint16(weights, offset), "uint32"))
+    bits = let(_uint16(weights, offset))
     magnitude = T.reinterpret("float32", T.shift_left(bits & T.uint32(0x7FFF), T.uint32(13))) * f32(2.0**112)
     sign = T.shift_left(bits & T.uint32(0x8000), T.uint32(16))
     return T.reinterpret("float32", T.reinterpret("uint32", magnitude) | sign)

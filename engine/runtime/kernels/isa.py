@@ -14,10 +14,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tvm.tirx.script import builder as T
 
-from .builder import LANES, Buffer, Expr, f32, i32, let, splat
+from .builder import LANES, Buffer, Expr, Function, Kernel, f32, i32, let, splat
+
+if TYPE_CHECKING:
+    from .formats import WeightFormat
+    from .rows import Activation
 
 _FLOATS = "float32x8"
 _INTS = "int32x8"
@@ -32,7 +37,16 @@ class Isa(ABC):
 
     name: str
     page_dtype: str  # of KV pages and of what goes in and out of attention
+    weight_dtype: str = "uint8"  # of packed matrices
     features: tuple[str, ...]  # what LLVM must be told that the CPU has, whether it knows the CPU or not
+
+    def activation(self, form: WeightFormat) -> Activation:
+        """The rows that are multiplied with weights of this format."""
+        return form.activation
+
+    def emit(self, kernel: Kernel, f: Function) -> None:
+        """Declare the kernel's parameters and write its body."""
+        kernel.emit(self, f)
 
     @abstractmethod
     def fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
