@@ -217,6 +217,7 @@ def traced(app: ASGIApp) -> ASGIApp:
         from opentelemetry import trace
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
+        from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
@@ -225,10 +226,11 @@ def traced(app: ASGIApp) -> ASGIApp:
             key="otel",
             remedy="pip install 'slipcast[otel]'",
         ) from None
-    provider = TracerProvider()
+    named = "OTEL_SERVICE_NAME" in os.environ or "service.name" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    provider = TracerProvider(resource=Resource.create({} if named else {"service.name": "slipcast"}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
-    wrapped: Any = OpenTelemetryMiddleware(app, exclude_spans=["receive", "send"])
+    wrapped: Any = OpenTelemetryMiddleware(app, exclude_spans=["receive", "send"], tracer_provider=provider)
     asgi: ASGIApp = wrapped
     return asgi
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 
 @contextmanager
-def served(app: Starlette) -> Iterator[str]:
+def served(app: ASGIApp) -> Iterator[str]:
     """The address of a running server for the application, as `http://127.0.0.1:port`."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on", timeout_graceful_shutdown=2))

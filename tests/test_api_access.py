@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import Queue
 from typing import Any
 
 import httpx
 import pytest
 from fakes import FakeService
 from prometheus_client.parser import text_string_to_metric_families
+from serving import served
+from slipcast.engine import AsyncEngine
 from slipcast.engine.api.access import AccessRules, JsonLines, current_request, read_keys
+from slipcast.engine.api.server import create_app
+from slipcast.engine.cli_serve import traced
 from slipcast.engine.request import Event, Failed, Finished, TextDelta, Usage
 from slipcast.engine.timing import Histogram, Timing
 from slipcast.grammar.errors import SchemaError
@@ -141,3 +148,36 @@ def test_log_lines_are_json_with_the_request() -> None:
 
 def test_keys_from_a_file() -> None:
     assert read_keys(["# ours", "", " sk-a ", "sk-b\n"]) == ("sk-a", "sk-b")
+
+
+# --------------------------------------------------------------------------------------------------------------- traces
+
+
+def test_a_request_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in ("exporter.otlp.proto.http", "instrumentation.asgi"):
+        pytest.importorskip(f"opentelemetry.{part}", reason="the extra `otel` is not installed")
+    received: Queue[tuple[str, bytes]] = Queue()
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.put((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as collector:
+        threading.Thread(target=collector.serve_forever, daemon=True).start()
+        for name, value in {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_port}",
+            "OTEL_BSP_SCHEDULE_DELAY": "50",
+        }.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("OTEL_SERVICE_NAME", raising=False)
+        with served(traced(create_app(AsyncEngine(service=FakeService())))) as at:
+            assert httpx.post(f"{at}/v1/chat/completions", json=HELLO, timeout=20).status_code == 200
+            path, spans = received.get(timeout=20)
+        collector.shutdown()
+    assert path == "/v1/traces"
+    assert b"POST /v1/chat/completions" in spans
+    assert b"slipcast" in spans
