@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from .charset import CharSet
-from .dfa import EMPTY_DFA, Dfa, LazyDfa, Step, interned
+from .dfa import EMPTY_DFA, Dfa, LazyDfa, Step, interned, lazy
 from .products import EPSILON_DFA
 
 Range = tuple[int, int, int]
@@ -38,6 +38,10 @@ class WordsDfa(LazyDfa[Range]):
             with self._lock:
                 found = self._live_moves[state] = self._raw(state)
         return found
+
+    @lazy
+    def countable(self) -> bool:
+        return False  # there is a longest word
 
     def _accepts(self, state: Range) -> bool:
         return len(self.words[state[0]]) == state[2]
