@@ -33,7 +33,8 @@ export function describe(element, token, note) {
       facts.append(item);
     };
     if (note.forced) add("forced: the grammar left no choice");
-    if (note.allowed != null) add(`${note.allowed.toLocaleString("en")} tokens were allowed here`);
+    const allowed = note.allowed === 1 ? "1 token was" : `${note.allowed?.toLocaleString("en")} tokens were`;
+    if (note.allowed != null) add(`${allowed} allowed here`);
     if (note.removed != null) add(`the grammar took away ${percent(note.removed)} of the model's probability`);
     if (note.pointer != null) add("in force: ", code(note.pointer === "" ? "the whole schema" : note.pointer));
     if (facts.childElementCount) element.append(facts);
