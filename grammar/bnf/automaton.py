@@ -195,12 +195,14 @@ class GrammarAutomaton(ByteAutomaton):
                 by_context[context].append(state)
             else:
                 by_context[context] = [state]
-        groups = sorted([(tuple(sorted(states)), context) for context, states in by_context.items()])
+        groups = sorted(
+            [(tuple(sorted(own) if len(own) > 1 else own), context) for context, own in by_context.items()]
+        )
         ending = VALUE_END if closed.ended else ending
         key = (tuple([states for states, _ in groups]), ending)
         row = self._live.get(key)
         if row is None:
-            states = frozenset((state, place) for place, own in enumerate(key[0]) for state in own)
+            states = frozenset([(state, place) for place, own in enumerate(key[0]) for state in own])
             row = self._live[key] = self.rows.live(states, ending)
         return row, self._frame(tuple([context for _, context in groups]), BIG)
 

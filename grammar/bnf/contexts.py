@@ -23,7 +23,7 @@ ROOT: Final = 0
 """The context of the whole text."""
 OUTSIDE: Final = 1
 """The context of what waits on the stack: whatever it is, rules that were called from there have `Cells.called` end."""
-MAX_THREADS: Final = 1_024
+MAX_THREADS: Final = 768
 
 Thread = tuple[int, int]
 Facts = tuple[bool, bool, int, bool, list[tuple[int, int]]]
@@ -83,15 +83,17 @@ class Contexts:
         ended = False
         left: dict[int, None] = {}
         calling: list[Thread] = []
-        reading: dict[Thread, None] = {}
+        reading: list[Thread] = []
+        facts_of = self._facts
+        most = 2 * MAX_THREADS
         schemas: dict[tuple[int, Thread], None] = {}
         known = self._returns
         while waiting:
             thread = waiting.pop()
             state, context = thread
-            reads, calls, final, loops, beginning_schemas = self._facts.get(state) or self._find_facts(state)
+            reads, calls, final, loops, beginning_schemas = facts_of.get(state) or self._find_facts(state)
             if reads:
-                reading[thread] = None
+                reading.append(thread)
             for number, after in beginning_schemas:
                 schemas[number, (after, context)] = None
             if calls:
@@ -103,27 +105,30 @@ class Contexts:
             elif final >= 0:
                 targets = known.get((context, final)) or self.returns(context, final)
                 if loops and self._says_no_more(state, targets):
-                    reading.pop(thread, None)
+                    if reads:
+                        reading.pop()
                     if calls:
                         calling.pop()
                 for target in targets:
                     if target not in kernel:
                         kernel[target] = None
                         waiting.append(target)
-                if len(reading) + len(calling) > MAX_THREADS or len(kernel) > 2 * MAX_THREADS:
-                    raise BudgetError(
-                        f"the grammar is too ambiguous: more than {MAX_THREADS} ways to read the text are open",
-                        remedy="let the rules tell what they read apart, as by precedence",
-                    )
+                if len(kernel) > most:
+                    break
+        if len(kernel) > most or len(reading) > MAX_THREADS:
+            raise BudgetError(
+                f"the grammar is too ambiguous: more than {MAX_THREADS} ways to read the text are open",
+                remedy="let the rules tell what they read apart, as by precedence",
+            )
         if calling:
             for rule, context in self._entered(calling):
                 start = self._cells.start(rule)
                 facts = info(start)
                 if facts.edges or facts.tokens:
-                    reading[start, context] = None
+                    reading.append((start, context))
                 for number, after in facts.schemas:
                     schemas[number, (after, context)] = None
-        return Closed(tuple(reading), tuple(schemas), ended, tuple(left))
+        return Closed(tuple(dict.fromkeys(reading)), tuple(schemas), ended, tuple(left))
 
     def _find_facts(self, state: int) -> Facts:
         info = self._cells.info(state)

@@ -10,6 +10,7 @@ may be more than under a given frame; then the frame is asked where it need not 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -168,6 +169,9 @@ class Rows:
         """The states without those that may only repeat less often than another that is the same otherwise."""
         if len(states) == 1:
             return states
+        alike = {state: self._cells.shape(state)[0] for state in _places(states)}
+        if len(set(alike.values())) == len(alike) and len(states) <= MAX_STATES:
+            return states
         best: dict[tuple[tuple[int, ...], int], tuple[int, int]] = {}
         for state, place in states:
             shape, often = self._cells.shape(state)
@@ -185,7 +189,7 @@ class Rows:
 
     def _events_of(self, states: States) -> int:
         bits = 0
-        for state, _ in states:
+        for state in _places(states):
             bits |= self._event_bytes(self._cells.info(state))
         return bits
 
@@ -199,7 +203,7 @@ class Rows:
     def _new_value(self, states: States) -> int:
         if len(states) == 1 and self.counted(next(iter(states))[0]) is not None:
             return -(self.label(states) + 1)
-        infos = [self._cells.info(state) for state, _ in states]
+        infos = [self._cells.info(state) for state in _places(states)]
         if not any(info.final >= 0 or info.calls or info.schemas for info in infos):
             return self._row(states, -1, False)
         read = 0
@@ -215,11 +219,11 @@ class Rows:
             return
         edges: dict[CharSet, set[tuple[int, int]]] = {}
         tokens: list[tuple[frozenset[int], bool, tuple[int, int]]] = []
-        for state, place in states:
+        for state, places in _places(states).items():
             info = self._cells.info(state)
             for chars, target in info.edges:
-                edges.setdefault(chars, set()).add((target, place))
-            tokens += [(ids, negated, (target, place)) for (ids, negated), target in info.tokens]
+                edges.setdefault(chars, set()).update([(target, place) for place in places])
+            tokens += [(ids, not_these, (to, place)) for (ids, not_these), to in info.tokens for place in places]
         blocks = [
             (bits, ranges, self._value(self._without_fewer(targets))) for bits, ranges, targets in _split(edges)
         ]
@@ -349,6 +353,18 @@ class Rows:
             if targets:
                 taken.add(number)
         return TokenEdges(rows.get(b"", usual[0]), frozenset(taken), named - taken if others else None)
+
+
+@lru_cache(8)
+def _places(states: States) -> dict[int, list[int]]:
+    """By state, where it is: where a text can be read in many ways, few states are in many places."""
+    found: dict[int, list[int]] = {}
+    for state, place in states:
+        if state in found:
+            found[state].append(place)
+        else:
+            found[state] = [place]
+    return found
 
 
 def _split(edges: dict[CharSet, set[tuple[int, int]]]) -> list[tuple[int, Ranges, States]]:
