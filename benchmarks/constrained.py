@@ -13,7 +13,9 @@ rate_b<N>_plain_ratio   the same without jump-forward
 lookup_b<N>_ratio       rate with prompt look-up over rate without, at batch N, for JSON that repeats itself
 lookup_b1_free_ratio    the same without a grammar, where no text is forced
 lookup_accepted_share   of the tokens that were guessed then, those that were right
-unforced_b<N>_ratio     rate with jump-forward over rate without, at batch N, where a grammar forces nothing
+unforced_b<N>_ratio     rate with jump-forward over rate without, at batch N, where a grammar forces nothing: the median
+                        over pairs of neighbouring steps, one with and one without
+unforced_b<N>_low, ..._high   where that median lies, with a confidence of 95%
 steps_saved_share       of the tokens of whole values, those that were forced and took no step of the model
 valid_share             of the values, those that are complete and valid
 forced_close_share      of the values, those that were closed since their budget ended
@@ -60,7 +62,8 @@ from slipcast.samplers import SamplingParams
 BATCHES = (1, 4, 16)
 LOOKUP_BATCHES = (1, 4)
 UNFORCED_BATCHES = (1, 4)
-UNFORCED = {"type": "string", "minLength": 600}
+UNFORCED = {"type": "string", "minLength": 3000}
+UNFORCED_STEPS = 400  # for each of the rounds
 MEASURED = 24  # tokens of each request, at least, in a measurement
 QUESTION = "<|im_start|>user\nDescribe somebody you know as JSON.<|im_end|>\n<|im_start|>assistant\n"
 RECORDS = [{"id": i, "name": f"item {i}", "colour": ("red", "green")[i % 2], "in_stock": True} for i in range(6)]
@@ -158,6 +161,46 @@ def lookup(parts: Parts, batch: int, grammar: Any = None) -> tuple[float, float]
         rates[speculation] = watch.rate
         share = stats.accepted_tokens / max(1, stats.drafted_tokens)
     return rates["prompt-lookup"] / rates["off"], share
+
+
+def unforced(parts: Parts, batch: int, grammar: Any, steps: int) -> list[float]:
+    """Rate with jump-forward over rate without, of each pair of steps that follow one another: CPU time is taken where
+    the first request's token comes, and jump-forward is on in every other step. So what else the machine does, and how
+    long the texts are, concerns both alike.
+    """
+    prompt = parts.tokenizer.encode(QUESTION)
+    with EngineService(EngineConfig(max_batch=batch, prefill_chunk=256), parts=parts) as service:
+        matching = service._loop._matching
+        jumps = matching._jumps
+        times: dict[bool, list[float]] = {True: [], False: []}
+        over = threading.Event()
+        last: float | None = None
+
+        def listen(event: Event) -> None:
+            nonlocal last
+            now = time.process_time()
+            if not isinstance(event, TextDelta) or len(times[False]) >= steps // 2:
+                over.set()
+                return
+            on = matching._jumps is not None
+            if last is not None:
+                times[on].append(now - last)
+            last = now
+            matching._jumps = None if on else jumps
+
+        for i in range(batch):
+            params = SamplingParams(seed=i, ignore_eos=True, max_tokens=800)
+            service.submit(GenerationRequest(prompt, params, grammar), listen if i == 0 else lambda event: None)
+        if not over.wait(300):
+            raise TimeoutError("a batch did not come to its end")
+    return [without / on for on, without in zip(times[True], times[False], strict=False)]
+
+
+def median_within(values: Sequence[float]) -> tuple[float, float, float]:
+    """The median, and where it lies with a confidence of 95% whatever the distribution: between two of the values."""
+    ordered, count = sorted(values), len(values)
+    away = int(0.98 * count**0.5) + 1
+    return median(ordered), ordered[max(0, count // 2 - away)], ordered[min(count - 1, count // 2 + away)]
 
 
 def values(parts: Parts, schemas: Sequence[Any]) -> dict[str, float]:
@@ -271,9 +314,9 @@ def main() -> None:
     grammars = [parts.compiler.json_schema(source) for source in schemas]
     rate(parts, 1, [parts.compiler.json_schema(schema(99))])  # what only the first request of a process pays for
     listed = parts.compiler.json_schema(LIST)
-    unforced = parts.compiler.json_schema(UNFORCED)
-    rate(parts, 1, [unforced])
+    string = parts.compiler.json_schema(UNFORCED)
     ratios: dict[str, list[float]] = {}
+    pairs: dict[int, list[float]] = {}
     for round_ in range(options.sample):
         if round_ and time.monotonic() - started > options.seconds / 2:
             break
@@ -285,12 +328,14 @@ def main() -> None:
         for batch in LOOKUP_BATCHES:
             ratios.setdefault(f"lookup_b{batch}_ratio", []).append(lookup(parts, batch, listed)[0])
         for batch in UNFORCED_BATCHES:
-            pair = [rate(parts, batch, [unforced] * batch, jump_forward=jump) for jump in (True, False)]
-            ratios.setdefault(f"unforced_b{batch}_ratio", []).append(pair[0] / pair[1])
+            pairs.setdefault(batch, []).extend(unforced(parts, batch, string, UNFORCED_STEPS))
         ratio, share = lookup(parts, 1)
         ratios.setdefault("lookup_b1_free_ratio", []).append(ratio)
         ratios.setdefault("lookup_accepted_share", []).append(share)
     figures = {name: median(all_) for name, all_ in ratios.items()}
+    for batch, each in pairs.items():
+        names = (f"unforced_b{batch}_{name}" for name in ("ratio", "low", "high"))
+        figures |= dict(zip(names, median_within(each), strict=True))
     figures |= values(parts, schemas * max(1, min(4, options.sample)))
     if DATA.exists():
         prompt = parts.tokenizer.encode(QUESTION)

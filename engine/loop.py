@@ -151,7 +151,7 @@ class Loop:
         self._scheduler.forget_drafts(drawings)
         self._count_seconds(computed - begun, time.perf_counter() - computed)
         if self._speculator is not None:
-            self._speculator.learn(works, drawings, cpu, self.counters)
+            self._speculator.learn(works, drawings, self.counters)
         return True
 
     def _catch_up(self) -> None:

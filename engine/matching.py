@@ -162,6 +162,11 @@ class Matching:
         """The model's last step took so long."""
         self._patience = min(max(seconds / 2, LEAST_PATIENCE), MOST_PATIENCE)
 
+    @property
+    def seconds(self) -> float:
+        """CPU time that the threads have spent on matchers."""
+        return self._workers.seconds
+
     # ---- taking tokens
 
     def take(self, choice: Choice, drawn: Drawn) -> None:

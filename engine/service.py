@@ -403,4 +403,7 @@ def _speculator(config: EngineConfig, parts: Parts, matching: Matching) -> Specu
             draft.model, draft.cache, PrefixKV(draft.cache), matching, ends,
             context_length=draft.context_length, chunk=limits.prefill_chunk, size=parts.vocabulary_size,
         )  # fmt: skip
-    return Speculator(drafter, longest=config.draft_length or DRAFT_LENGTH, chunk=limits.prefill_chunk, pace=Pace())
+    return Speculator(
+        drafter, longest=config.draft_length or DRAFT_LENGTH, chunk=limits.prefill_chunk, pace=Pace(),
+        clock=lambda: time.thread_time() + matching.seconds,
+    )  # fmt: skip

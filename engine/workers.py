@@ -53,6 +53,8 @@ class Workers:
         self._missing = 0
         self._count = 0
         self._closing = False
+        self.seconds = 0.0
+        """CPU time that jobs took, those that have ended."""
 
     def put(self, do: Callable[[], None]) -> Job:
         """A job, to be done in the order of asking."""
@@ -121,11 +123,14 @@ class Workers:
 
     def _do(self, job: Job) -> None:
         self._lock.release()
+        begun = time.thread_time()
         try:
             with COURTESY.working():
                 job._do()
         finally:
+            seconds = time.thread_time() - begun
             self._lock.acquire()
+            self.seconds += seconds
             job.done = True
             self._count += 1
             if job._waited:

@@ -52,7 +52,7 @@ def parts() -> Parts:
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drafts of three for everybody, whatever the machine is doing beside."""
 
-    def lengths(self, offers, rows, tokens, room):
+    def lengths(self, offers, tokens, room):
         return {choice: min(most, 3) for choice, most in offers.items() if room >= 3 * len(offers)}
 
     monkeypatch.setattr(Pace, "lengths", lengths)

@@ -52,24 +52,23 @@ class PromptLookup:
         self._ends = ends
         self._follow = follow
         self._indexes: dict[Choice, _Index] = {}
-        self._offers: dict[Choice, Draft] = {}
+        self._offers: dict[Choice, list[int]] = {}
 
     def offer(self, choices: Mapping[Choice, int]) -> dict[Choice, int]:
         """How many tokens can be guessed for each choice, at most as many as asked for."""
-        guesses = {}
+        self._offers = {}
         for choice, count in choices.items():
             index = self._indexes.get(choice)
             if index is None:
                 index = self._indexes[choice] = _Index(choice.tokens())
             index.tokens += choice.tokens(len(index.tokens))
             if guess := index.guess(count):
-                guesses[choice] = guess
-        self._offers = dict(self._follow(guesses, self._ends))
-        return {choice: len(draft.tokens) for choice, draft in self._offers.items()}
+                self._offers[choice] = guess
+        return {choice: len(guess) for choice, guess in self._offers.items()}
 
     def guess(self, lengths: Mapping[Choice, int]) -> dict[Choice, Draft]:
-        """Drafts of so many tokens, of those that were offered."""
-        return {choice: self._offers[choice].first(length) for choice, length in lengths.items()}
+        """Drafts of so many tokens, of those that were offered; shorter where the grammar or the output ends them."""
+        return dict(self._follow({choice: self._offers[choice][:n] for choice, n in lengths.items()}, self._ends))
 
     def release(self, choice: Choice) -> None:
         """The choice is over."""

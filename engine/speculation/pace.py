@@ -8,7 +8,7 @@ rows that there are, or where guesses fail.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ..choice import Choice
 
@@ -18,7 +18,7 @@ _EASE = 0.1  # a row's cost beside a step's, until it was measured: little, so t
 _RECENT = 0.2  # weight of the last measurement
 _FADE = 0.95  # of what a choice's guesses have shown, at each of them
 _FORGET = 0.99  # of it, at each step without a guess: so a text that changes is tried again
-_WORTH = 1.05  # how much faster a step must be expected to be for the first guess: estimates are rough
+_WORTH = 1.1  # how much faster a step must be expected to be for the first guess: estimates are rough
 _TRUST = 1.0  # how many guesses the expectation counts for
 
 
@@ -64,31 +64,35 @@ class Pace:
         self._guess_seconds = 0.0
         self._shown: dict[Choice, tuple[float, float]] = {}
 
-    def lengths(self, offers: Mapping[Choice, int], rows: int, tokens: int, room: int) -> dict[Choice, int]:
+    def lengths(self, offers: Mapping[Choice, int], tokens: int, room: int) -> dict[Choice, int]:
         """How many tokens to guess for each choice, of as many as are offered; those with none are left out.
 
-        `rows` and `tokens`: of the step without drafts. `room`: rows that it may have besides.
+        `tokens`: how many the step draws without drafts. Rows that are computed anyway, of prompts and of text that is
+        forced, come at their cost in any step and do not count. `room`: rows that it may have besides.
         """
         chances = []
         for choice, most in offers.items():
             chance = self.chance(choice)
             chances += [(chance**depth, choice) for depth in range(1, most + 1)]
         chances.sort(key=lambda pair: -pair[0])
-        best, taken, yielded, spent = _WORTH * tokens / self._costs.of(rows), 0, float(tokens), 0.0
-        for count, (chance, _) in enumerate(chances[: min(room, WIDEST - rows)], 1):
+        best, taken, yielded, spent = _WORTH * tokens / self._costs.of(tokens), 0, float(tokens), 0.0
+        for count, (chance, _) in enumerate(chances[: min(room, WIDEST - tokens)], 1):
             yielded += chance
             spent += self._guess_seconds
-            rate = yielded / (self._costs.of(rows + count) + spent)
+            rate = yielded / (self._costs.of(tokens + count) + spent)
             if rate > best:
                 best, taken = rate, count
         lengths: dict[Choice, int] = {}
         for _, choice in chances[:taken]:
             lengths[choice] = lengths.get(choice, 0) + 1
-        for choice in offers:
-            if choice not in lengths and choice in self._shown:
+        return lengths
+
+    def rested(self, choices: Iterable[Choice]) -> None:
+        """These had no guess in this step."""
+        for choice in choices:
+            if choice in self._shown:
                 right, tried = self._shown[choice]
                 self._shown[choice] = right * _FORGET, tried * _FORGET
-        return lengths
 
     def chance(self, choice: Choice) -> float:
         """That the choice's next guess is right."""
@@ -96,7 +100,7 @@ class Pace:
         return (right + self._expected * _TRUST) / (tried + _TRUST)
 
     def stepped(self, rows: int, seconds: float) -> None:
-        """The model has taken so long."""
+        """A step has taken so long, drawing among it."""
         self._costs.measured(rows, seconds)
 
     def guessed(self, tokens: int, seconds: float) -> None:

@@ -39,9 +39,16 @@ class Drafter(Protocol):
 
 
 class Speculator:
-    """Gives steps their drafts. `longest`: tokens of a draft, at most; `chunk`: of a step."""
+    """Gives steps their drafts. `longest`: tokens of a draft, at most; `chunk`: of a step. `clock`: seconds of CPU time
+    that the engine's thread and the matchers' have spent.
+    """
 
-    def __init__(self, drafter: Drafter, *, longest: int, chunk: int, pace: Pace) -> None:
+    def __init__(
+        self, drafter: Drafter, *, longest: int, chunk: int, pace: Pace, clock: Callable[[], float] = time.thread_time
+    ) -> None:
+        self._clock = clock
+        self._since: float | None = None  # the end of the last step, by the clock
+        self._guessing = 0.0  # what guesses have taken since
         self._drafter: Drafter | None = drafter
         self._longest = longest
         self._chunk = chunk
@@ -66,28 +73,33 @@ class Speculator:
             return works
         started = time.perf_counter()
         try:
-            offers = self._drafter.offer(wanted)
-            tokens = sum(work.samples for work in works)
-            lengths = self._pace.lengths(offers, rows, tokens, self._chunk - rows)
-            begun = time.thread_time()
+            tokens, room = sum(work.samples for work in works), min(self._chunk, WIDEST) - rows
+            # Where no guess would pay none is asked for: looking for one and following it in a grammar takes time.
+            worth = self._pace.lengths(wanted, tokens, room)
+            self._pace.rested(choice for choice in wanted if choice not in worth)
+            offers = self._drafter.offer(worth) if worth else {}
+            lengths = offers if offers == worth else self._pace.lengths(offers, tokens, room)
+            begun = self._clock()
             drafts = self._drafter.guess(lengths) if lengths else {}
         except Exception:
             self._give_up()
             return works
-        spent = time.thread_time() - begun
+        spent = self._clock() - begun
+        self._guessing += spent
         counters.draft_seconds += time.perf_counter() - started
         if not drafts:
             return works
         self._pace.guessed(sum(len(draft.tokens) for draft in drafts.values()), spent)
         return scheduler.with_drafts(works, drafts)
 
-    def learn(
-        self, works: Sequence[Work], drawings: Sequence[Drawing], seconds: float, counters: Counters
-    ) -> None:
-        """The step has been drawn from; the model took `seconds`, of the thread's own time: what other programs do on
-        the machine says nothing about the cost of a row.
+    def learn(self, works: Sequence[Work], drawings: Sequence[Drawing], counters: Counters) -> None:
+        """The step has been drawn from. Its cost is all that was done since the last one, by the clock: what other
+        programs do on the machine says nothing about the cost of a row.
         """
-        self._pace.stepped(sum(len(work.chunk) for work in works), seconds)
+        now = self._clock()
+        if self._since is not None:
+            self._pace.stepped(sum(len(work.chunk) for work in works), now - self._since - self._guessing)
+        self._since, self._guessing = now, 0.0
         for drawing in drawings:
             if drawing.draft is not None and drawing.drawn:
                 guessed, agreed = len(drawing.draft.tokens), drawing.agreed
