@@ -78,6 +78,7 @@ HOSTILE: list[tuple[str, str, Syntax, str]] = [
      .replace("r0 ", "root "), "gbnf", "a" * 6000),
     ("ambiguity that doubles", "root ::= r0\n" + NESTED, "gbnf", "ab" * 300),
     ("palindromes", 'root ::= "a" root "a" | "b" root "b" | [ab]?', "gbnf", "ab" * 300 + "ba" * 300),
+    ("palindromes of one letter", 'root ::= "a" root "a" | "b" root "b" | [ab]?', "gbnf", "a" * 1000),
     ("everything, twice", 'root ::= root root | "a" | ""', "gbnf", "a" * 1500),
     ("loops in loops in loops", 'root ::= (((("a"*)*)*)*)*', "gbnf", "a" * 20_000),
     ("counts of counts", 'root ::= ((("a"{0,1000}){0,1000}){0,1000}){0,1000}', "gbnf", "a" * 3000),
@@ -90,7 +91,8 @@ HOSTILE: list[tuple[str, str, Syntax, str]] = [
     ("a web of rules", "root ::= r0\n" + WEB.replace('"a" r0', '"a"'), "gbnf", "abc" * 500),
     ("a class of many ranges", "root ::= [" + "".join(f"\\u{i:04X}" for i in range(0x100, 0x3000, 2)) + "]*",
      "grammarbnf", "\u0100"),
-    ("20,000 alternatives", "root ::= " + " | ".join(f'"{i}"' for i in range(20_000)), "gbnf", "19999"),
+    ("100,000 alternatives", "root ::= " + " | ".join(f'"{i}"' for i in range(100_000)), "grammarbnf", "19999"),
+    ("100,000 names", "root ::= " + " | ".join(["x"] * 100_000) + '\nx ::= "a"', "gbnf", "a"),
     ("many names for nothing", "root ::= " + " ".join(f"e{i}" for i in range(2000)) + "\n"
      + "\n".join(f'e{i} ::= ""' for i in range(2000)), "gbnf", ""),
     ("lexemes that overlap", "start: (A|B|C)*\nA: /[a-z]{1,3}/\nB: /[a-z]{1,5}/\nC: /[a-z]{1,7}/", "lark",

@@ -141,11 +141,9 @@ class GrammarAutomaton(ByteAutomaton):
                 else:
                     break
         key = (threads, still)
-        try:
-            return self._entered[key]
-        except KeyError:
-            found = self._entered[key] = self._enter(threads, still)
-            return found
+        if key not in self._entered:
+            self._entered[key] = self._enter(threads, still)
+        return self._entered[key]
 
     def _enter(self, threads: tuple[Thread, ...], still: int) -> Exact:
         closed = self.contexts.close(threads)
