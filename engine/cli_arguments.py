@@ -79,6 +79,7 @@ def _add_chat(commands: Commands) -> None:
     shape.add_argument("--regex", metavar="PATTERN", help="constrain every answer to this pattern, as a whole")
     shape.add_argument("--choice", metavar="TEXT", action="append", help="one of the answers to choose from; repeat it")
     shape.add_argument("--grammar", metavar="FILE", help="constrain every answer to this grammar (.gbnf, .ebnf, .lark)")
+    add("--canonical", action="store_true", help="with a constraint: only tokens that the tokenizer itself would give")
     add("--system", metavar="TEXT", help="system message")
     add("--temperature", type=float, metavar="T", help="0 is greedy (default: 1)")
     add("--max-tokens", type=int, metavar="N", help="longest answer in tokens")

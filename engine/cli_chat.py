@@ -44,6 +44,8 @@ class Conversation:
     system: str | None = None
     response_format: dict[str, Any] | None = None
     said: list[dict[str, str]] = field(default_factory=list)
+    canonical: bool = False
+    """Whether constrained answers take only the tokens that the tokenizer itself would give."""
     ended: dict[str, Any] = field(default_factory=dict)
     """Of the last answer: `finish_reason`, `prompt_tokens`, `completion_tokens`."""
 
@@ -71,6 +73,14 @@ class Conversation:
         self.engine.compile("grammar", text, syntax=syntax)
         self.response_format = {"type": "grammar", "grammar": text, "syntax": syntax}
 
+    def _format(self) -> dict[str, Any] | None:
+        wanted = self.response_format
+        if wanted is None or not self.canonical:
+            return wanted
+        if wanted["type"] == "json_schema":
+            return {**wanted, "json_schema": {**wanted["json_schema"], "canonical": True}}
+        return {**wanted, "canonical": True}
+
     def ask(self, question: str) -> Iterator[str]:
         """The answer in pieces. The turn is remembered once the answer is complete, or cut short by its reader."""
         opening = [{"role": "system", "content": self.system}] if self.system else []
@@ -78,7 +88,7 @@ class Conversation:
         pieces: list[str] = []
         stream = self.engine.chat.completions.create(
             messages=[*opening, *self.said, turn],
-            response_format=self.response_format,
+            response_format=self._format(),
             stream=True,
             stream_options={"include_usage": True},
             **self.options,
@@ -108,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
     with ProgressBars() as progress:
         engine = Engine(options.model, mode="interactive", chat_template=template, progress=progress)
     with engine:
-        conversation = Conversation(engine, sampling, system=options.system)
+        conversation = Conversation(engine, sampling, system=options.system, canonical=options.canonical)
         if options.schema:
             conversation.constrain(options.schema)
         elif options.regex is not None:

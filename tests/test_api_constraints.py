@@ -31,6 +31,15 @@ TAG = {"type": "structural_tag", "format": {"type": "json_schema", "json_schema"
         ({"guided_regex": "a+", "response_format": {"type": "text"}}, ("regex", "a+", {})),
         ({"guided_grammar": 'root ::= "a"'}, ("grammar", 'root ::= "a"', {"syntax": "ebnf"})),
         ({"guided_grammar": 'start: "a"'}, ("grammar", 'start: "a"', {"syntax": "lark"})),
+        ({"guided_regex": "a+", "guided_canonical": True}, ("regex", "a+", {"canonical": True})),
+        (
+            {"guided_grammar": 'start: "a"', "guided_canonical": False},
+            ("grammar", 'start: "a"', {"syntax": "lark", "canonical": False}),
+        ),
+        (
+            {"structured_outputs": {"choice": ["a"], "canonical": True}},
+            ("choice", ["a"], {"canonical": True}),
+        ),
         ({"structured_outputs": {"grammar": 'start: "a"'}}, ("grammar", 'start: "a"', {"syntax": "lark"})),
         (
             {"response_format": {"type": "grammar", "grammar": 'x ::= "a"', "syntax": "gbnf", "start": "x"}},
@@ -70,6 +79,13 @@ def test_none(asked: dict[str, Any]) -> None:
             "response_format and structured_outputs.regex both",
         ),
         ({"guided_choice": []}, BodyError, "guided_choice"),
+        ({"guided_canonical": True}, RequestError, "guided_canonical is about nothing"),
+        ({"structured_outputs": {"canonical": True}}, RequestError, "structured_outputs.canonical is about nothing"),
+        (
+            {"guided_canonical": True, "structured_outputs": {"regex": "a"}},
+            RequestError,
+            "guided_canonical is about nothing",
+        ),
         ({"guided_choice": [1]}, BodyError, "guided_choice"),
         ({"guided_regex": 1}, BodyError, "guided_regex"),
         ({"response_format": {"type": "grammar", "grammar": "a", "syntax": "abnf"}}, BodyError, "or 'lark'"),

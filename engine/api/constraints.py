@@ -2,7 +2,8 @@
 
 Beside OpenAI's kinds `response_format` may be `{"type": "regex", "pattern": ...}`, `{"type": "choice", "choices":
 [...]}`, `{"type": "grammar", "grammar": ...}` or a structural tag. The fields `guided_json`, `guided_regex`,
-`guided_choice`, `guided_grammar` and `structured_outputs` mean what they mean to vLLM.
+`guided_choice`, `guided_grammar` and `structured_outputs` mean what they mean to vLLM; `guided_canonical` beside one of
+these, `canonical` in `structured_outputs` and in any `response_format` are this engine's.
 A request may say it in one way only.
 """
 
@@ -120,6 +121,7 @@ class StructuredOutputs(WireConstraint):
     json_object: bool | None = None
     grammar: str | None = None
     structural_tag: dict[str, Any] | str | None = None
+    canonical: bool | None = None
 
 
 class Guided(Protocol):
@@ -139,6 +141,9 @@ class Guided(Protocol):
 
     @property
     def guided_grammar(self) -> str | None: ...
+
+    @property
+    def guided_canonical(self) -> bool | None: ...
 
     @property
     def structured_outputs(self) -> StructuredOutputs | None: ...
@@ -208,11 +213,18 @@ def one_source(request: Guided) -> Source | None:
             ("structured_outputs.grammar", "grammar", outputs.grammar),
             ("structured_outputs.structural_tag", "structural_tag", outputs.structural_tag),
         ]
+    canonical = {"guided": request.guided_canonical, "structured_outputs": outputs.canonical if outputs else None}
     for name, kind, source in named:
         if source is not None:
-            options = {"syntax": _syntax(source)} if kind == "grammar" else {}
+            options: dict[str, Any] = {"syntax": _syntax(source)} if kind == "grammar" else {}
+            asked = canonical.pop(name.partition("_" if name.startswith("guided") else ".")[0], None)
+            if asked is not None:
+                options["canonical"] = asked
             found.append((name, (kind, None if kind == "json_object" else source, options)))
     if len(found) > 1:
         first, second = found[0][0], found[1][0]
         raise RequestError(f"{first} and {second} both say what the answer may be", param=second, remedy="give one")
+    for where, field in (("guided", "guided_canonical"), ("structured_outputs", "structured_outputs.canonical")):
+        if canonical.get(where) is not None:
+            raise RequestError(f"{field} is about nothing: no constraint stands beside it", param=field)
     return found[0][1] if found else None

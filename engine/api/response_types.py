@@ -95,19 +95,21 @@ class PlainFormat(WireConstraint):
 
 
 class ObjectFormat(WireConstraint):
-    """`text.format`: any JSON object."""
+    """`text.format`: any JSON object. `canonical` is this engine's, as in `response_format`."""
 
     type: Literal["json_object"]
+    canonical: bool | None = None
 
 
 class SchemaFormat(WireConstraint):
-    """`text.format`: a value of this schema. `strict` is accepted and changes nothing."""
+    """`text.format`: a value of this schema. `strict` is accepted and changes nothing; `canonical` is this engine's."""
 
     type: Literal["json_schema"]
     name: str | None = None
     description: str | None = None
     schema_: dict[str, Any] | bool = Field(alias="schema")
     strict: bool | None = None
+    canonical: bool | None = None
 
 
 class TextOptions(WireRequest):

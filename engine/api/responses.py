@@ -212,10 +212,12 @@ def _items(output: Sequence[wire.OutputItem]) -> list[wire.InputItem]:
 def _format(text: wire.TextOptions | None) -> ResponseFormat | None:
     wanted = None if text is None else text.format
     if isinstance(wanted, wire.SchemaFormat):
-        schema = JsonSchemaFormat(name=wanted.name, schema=wanted.schema_, strict=wanted.strict)
+        schema = JsonSchemaFormat(
+            name=wanted.name, schema=wanted.schema_, strict=wanted.strict, canonical=wanted.canonical
+        )
         return JsonSchemaResponseFormat(type="json_schema", json_schema=schema)
     if isinstance(wanted, wire.ObjectFormat):
-        return JsonObjectFormat(type="json_object")
+        return JsonObjectFormat(type="json_object", canonical=wanted.canonical)
     return None if wanted is None else TextFormat(type="text")
 
 

@@ -74,6 +74,7 @@ class ChatCompletionRequest(SamplingFields):
     guided_regex: str | None = None
     guided_choice: list[str] | None = Field(default=None, min_length=1)
     guided_grammar: str | None = None
+    guided_canonical: bool | None = None
     structured_outputs: StructuredOutputs | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     reasoning: ReasoningOptions | bool | None = None
@@ -123,6 +124,7 @@ class ChatCompletionParams(SamplingKeywords, total=False):
     guided_regex: str | None
     guided_choice: list[str] | None
     guided_grammar: str | None
+    guided_canonical: bool | None
     structured_outputs: Any
     chat_template_kwargs: dict[str, Any] | None
     reasoning: Any

@@ -67,6 +67,7 @@ class GrammarCheckRequest(WireConstraint):
     guided_regex: str | None = None
     guided_choice: list[str] | None = Field(default=None, min_length=1)
     guided_grammar: str | None = None
+    guided_canonical: bool | None = None
     structured_outputs: StructuredOutputs | None = None
 
     @model_validator(mode="after")
