@@ -5,13 +5,14 @@ Compiled means usable: a first mask that allows something, a random text, and a 
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -319,6 +320,15 @@ LARGE: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.fixture
+def _uncollected() -> Iterator[None]:
+    """Without Python's collector, which a server holds off as well (grammar/pause.py)."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_uncollected")
 @pytest.mark.parametrize("name", LARGE)
 def test_the_tables_are_never_locked_for_long(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = TimedLock()
@@ -336,6 +346,27 @@ def test_the_tables_are_never_locked_for_long(name: str, monkeypatch: pytest.Mon
     except BudgetError:
         pass
     assert 0.0 <= lock.longest < HELD_SECONDS
+
+
+@pytest.mark.usefixtures("_uncollected")
+def test_a_mask_over_many_states_lends_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters, rng = "abcdefghijklmn", random.Random(3)
+    tokens: list[bytes | None] = [bytes((byte,)) for byte in range(256)]
+    tokens += list(dict.fromkeys("".join(rng.choices(letters, k=6)).encode() for _ in range(400)))
+    lock = TimedLock()
+    with monkeypatch.context() as patch:
+        patch.setattr("slipcast.grammar.automaton.tables.threading", SimpleNamespace(RLock=lambda: lock))
+        vocabulary = Vocabulary([*tokens, None], [len(tokens)])
+        made = GrammarCompiler(vocabulary)
+    pattern = "^" + "".join(f"(?=.*{letter})" for letter in letters) + ".*$"
+    matcher = made.json_schema({"type": "string", "pattern": pattern}).matcher()
+    row = np.zeros(vocabulary.words, np.int32)
+    matcher.fill_mask(row)
+    assert matcher.accept(ord('"'))
+    lock.longest, started = 0.0, time.thread_time()
+    matcher.fill_mask(row)
+    assert time.thread_time() - started > 2 * HELD_SECONDS, "too easy to tell anything"
+    assert lock.longest < HELD_SECONDS
 
 
 def test_a_slow_compile_holds_nobody_up() -> None:

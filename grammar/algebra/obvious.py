@@ -93,8 +93,10 @@ def exemplified(goal: Goal) -> bool:
 
 def shortest(goal: Goal) -> int:
     """The length of a shortest value of the goal where a plain one or one constant is it; 0 says nothing."""
-    if len(goal.literals) == 1 and isinstance(goal.literals[0][0], Const):
-        return _constant(*goal.literals[0])
+    if len(goal.literals) == 1:
+        expr, sign = goal.literals[0]
+        if isinstance(expr, Const):
+            return _constant(expr, sign)
     plain = _plain(goal)
     if "number" in plain:
         return 1

@@ -10,8 +10,7 @@ pointer handed to a kernel stays good.
     form        int32 [rows, 2]   (0, 0) dense, (base + 1, offset << 6 | count) sparse; (-1, 0) lazy, (-2, 0) asked for
     edge_byte, edge_next  int32     a sparse row is its base row, which is dense, with `count` values replaced
     accept      int32 [rows]        label + 1 where the lexeme may end before the next byte, else 0
-    need        int32 [rows]        least number of further code points to the quote of a bounded string, or to the last
-                                    digit of a number
+    need        int32 [rows]        least number of code points to a bounded string's quote, or a number's last digit
     reach       int64 [rows]        labels that can still come (keys): -1 all, a bit set or an offset in `reach_words`
     loops       int64 [rows, 2]     classes of bytes that lead back to the row (`codes.byte_class`), low word first
     white       int8 [rows]         how many white-space characters may come before what the row reads besides; each
@@ -380,14 +379,15 @@ class Tables:
         row = self.fill(frame, label)
         return row, self._next_frame[self._base[frame] + label]
 
-    def fill_requests(self, requests: Sequence[Sequence[int]]) -> None:
-        """Answers what a kernel asked for: (frame, label) transitions and (-1, row) lazy rows.
+    def fill_requests(self, requests: Sequence[Sequence[int]], breath: Callable[[], None] = lambda: None) -> None:
+        """Answers what a kernel asked for: (frame, label) transitions and (-1, row) lazy rows; `breath` after each.
 
         The marks of all are cleared first: a walk of another thread, in a pause or after an exception, must ask itself.
         """
         for first, second in requests:
             self._forget(first, second)
         for first, second in requests:
+            breath()
             if first < 0:
                 self.build_row(second)
             else:

@@ -142,6 +142,7 @@ class Parts:
         plain = self._is_plain(row)
         free = plain and bounded and self._is_free(row)
         mode = CONTEXT_FREE
+        costs = None
         if bounded:
             mode |= COSTS
             plain = free
@@ -149,18 +150,16 @@ class Parts:
             mode |= PLAIN_BASE
             tries = self._vocabulary.tries
             last = tries.first[self._vocabulary.node_count]
-            walker.cost[tries.order[:last]] = tries.lengths[:last] + tables.need[row]
+            costs = tries.order[:last], tries.lengths[:last] + tables.need[row]
         kind = BELOW_OWN if tables.accept[row] else BELOW
-        tables.allow[0] = allow
-        try:
-            changes = walker.walk(
-                [(MAIN, kind, 0, row, 0, 0)],
-                base=PLAIN_TOKENS if plain else EMPTY,
-                mode=mode,
-                free_row=row if free else 0,
-            )
-        finally:
-            tables.allow[0] = -1
+        changes = walker.walk(
+            [(MAIN, kind, 0, row, 0, 0)],
+            base=PLAIN_TOKENS if plain else EMPTY,
+            mode=mode,
+            free_row=row if free else 0,
+            allow=allow,
+            costs=costs,
+        )
         exits = walker.exits()
         base = BaseRow()
         mask = self._rows.table[self._rows.claim(base)]

@@ -12,6 +12,7 @@ import tvm_ffi
 
 from ..automaton.memory import reserve
 from ..automaton.tables import Tables
+from ..automaton.turns import Breath
 from .compiled import load_walk
 from .rows import MaskRows
 from .vocabulary import Vocabulary
@@ -51,21 +52,22 @@ class Changes(NamedTuple):
 class _Scratch:
     """What one walk writes to, and the kernel's arguments with it."""
 
-    def __init__(self, limit: int, width: int, before: Arrays, between: Arrays) -> None:
-        """`before`, `between`: the kernel's other arguments, up to the scratch arrays and among them."""
+    def __init__(self, limit: int, width: int, size: int, before: Arrays) -> None:
+        """`before`: the kernel's other arguments, up to the scratch arrays; `size`: of the vocabulary."""
         self.items: Int32s = reserve(2 * limit * ITEM, np.int32).reshape(2, limit, ITEM)
         self.cells = view(self.items)
         self.touched = reserve(width, np.int32)
         self.index, self.value = reserve(width, np.int32), reserve(width, np.int32)
         self.misses = reserve(4 * limit, np.int32).reshape(-1, 2)
         self.dependent = reserve(limit, np.int32)
+        self.exits: Int32s = reserve(limit * ITEM, np.int32).reshape(limit, ITEM)
+        self.cost: Int32s = reserve(size, np.int32)
         counters = reserve(COUNTERS, np.int32)
         self.counters = view(counters)
         # Each node opens at most one frame.
         path, own_top, own_rest = reserve(PATH_ROWS * 5, np.int32), reserve(limit, np.int32), reserve(limit, np.int32)
         first = (path, own_top, own_rest, reserve(width, np.int32), self.touched, self.index, self.value, self.misses)
-        exits, cost = between
-        arrays = (*before, *first, exits, self.dependent, cost, self.items)
+        arrays = (*before, *first, self.exits, self.dependent, self.cost, self.items)
         self._alive = arrays  # they are handed over by address
         addresses = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
         self.arguments = (tvm_ffi.from_dlpack(counters), *addresses, width, limit)
@@ -73,9 +75,9 @@ class _Scratch:
 
 class Walker:
     """Walks for masks. Callers hold the arena's lock; a walk may lend it while it waits for what it missed, so each
-    that is under way has scratch memory of its own. Context-free walks miss rows only, and lend nothing.
+    that is under way has scratch memory of its own.
 
-    cost     int32 [size], what a walk with COSTS noted
+    cost     int32 [size], what the last walk noted, if it had COSTS
     visited  nodes visited by the last walk
     lowest   the smallest stack, of those below the configuration's, that the last walk came down to
     """
@@ -86,10 +88,9 @@ class Walker:
         self._tries = tries = vocabulary.tries
         # A walk holds at most one item per node it visits; the tries besides the main one are parts of it, merged.
         self._limit, self._width = 4 * vocabulary.node_count + 64, rows.words
-        self._exits: Int32s = reserve(self._limit * ITEM, np.int32).reshape(self._limit, ITEM)
-        self._exit_count = 0
-        self.cost = reserve(vocabulary.size, np.int32)
+        self._size = vocabulary.size
         self.visited = self.lowest = 0
+        self._allow = view(tables.allow)
         stacks = tables.stacks
         self._before: Arrays = (
             tries.nodes, tries.roots, tries.first, tries.order, tries.summary, tries.characters, tries.lengths,
@@ -97,11 +98,16 @@ class Walker:
             tables.reach_words, tables.loops, tables.base, tables.capacity, tables.allow, tables.low, tables.high,
             tables.next_row, tables.next_frame, stacks.enters, stacks.leaves, stacks.top, stacks.rest, rows.table,
         )  # fmt: skip
-        self._between: Arrays = (self._exits, self.cost)
-        self._idle = [self._scratch()]
+        self._last = self._scratch()
+        self._idle = [self._last]
+
+    @property
+    def cost(self) -> Int32s:
+        """See above; until the next walk."""
+        return self._last.cost
 
     def _scratch(self) -> _Scratch:
-        return _Scratch(self._limit, self._width, self._before, self._between)
+        return _Scratch(self._limit, self._width, self._size, self._before)
 
     def walk(
         self,
@@ -114,14 +120,19 @@ class Walker:
         stack: int = 0,
         mode: int = 0,
         free_row: int = 0,
+        allow: int = -1,
+        costs: tuple[Int32s, Int32s] | None = None,
     ) -> Changes:
         """Walks from `exits` (completed by `frame`, `count` and `stack`), then from `items`, over the mask row `base`.
 
         `mode` may hold CONTEXT_FREE, COSTS and PLAIN_BASE; `free_row` is a row that every plain character leads back to
-        (costs of whole subtrees are known there). Whatever the walk misses is filled on the way. An exception of a
-        handler or a row's builder leaves the walker as it was.
+        (costs of whole subtrees are known there); `allow` filters keys where there is no frame; `costs`: of tokens, as
+        known in advance. Whatever the walk misses is filled on the way. An exception of a handler or a row's builder
+        leaves the walker as it was.
         """
         scratch = self._idle.pop() if self._idle else self._scratch()
+        if costs is not None:
+            scratch.cost[costs[0]] = costs[1]
         counters, cells = scratch.counters, scratch.cells
         waiting = len(exits)
         if waiting:
@@ -135,24 +146,29 @@ class Walker:
             cell += 1
         waiting += len(items)
         here = 0
+        breath, no_frame = Breath(self._tables.pauses), self._allow
         mode |= FIRST
         try:
             while True:
+                no_frame[0] = allow
                 self._kernel(*scratch.arguments, waiting, here, frame, count, stack, base, mode, free_row)
+                no_frame[0] = -1
                 waiting = counters[PENDING]
                 if not waiting:
                     break
                 misses = counters[MISSES]
                 if misses:
-                    self._tables.fill_requests(scratch.misses[:misses].tolist())
+                    self._tables.fill_requests(scratch.misses[:misses].tolist(), breath)
                 mode &= ~FIRST
                 here = 1 - here
         except BaseException:
+            no_frame[0] = -1
             scratch.touched[:] = 0
             raise
         finally:
             self._idle.append(scratch)
-        self.visited, self.lowest, self._exit_count = counters[VISITED], counters[LOWEST], counters[EXITS]
+        self._last = scratch
+        self.visited, self.lowest = counters[VISITED], counters[LOWEST]
         changed = counters[CHANGED]
         dependent: list[int] = []
         if counters[DEPENDENT]:
@@ -162,7 +178,7 @@ class Walker:
 
     def exits(self) -> Int32s:
         """[k, 7]: the ends of the lexeme that the last, context-free walk met, as items that any frame can finish."""
-        return self._exits[: self._exit_count].copy()
+        return self._last.exits[: self._last.counters[EXITS]].copy()
 
 
 def view(array: npt.NDArray[Any]) -> memoryview[int]:
