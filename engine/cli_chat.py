@@ -52,34 +52,33 @@ class Conversation:
     def constrain(self, path: str) -> None:
         """Use the JSON Schema in a file; compiled here, so that a bad one is refused before anything is asked."""
         text = read_text(path)
-        self.engine.compile("json_schema", text)
+        self.engine.compile("json_schema", text, **self._strictly)
         schema = json.loads(text, parse_float=Decimal)
-        self.response_format = {"type": "json_schema", "json_schema": {"schema": schema, "whitespace": "spaced"}}
+        self.response_format = {
+            "type": "json_schema",
+            "json_schema": {"schema": schema, "whitespace": "spaced", **self._strictly},
+        }
 
     def match(self, pattern: str) -> None:
         """Answers match an ECMA-262 pattern as a whole."""
-        self.engine.compile("regex", pattern)
-        self.response_format = {"type": "regex", "pattern": pattern}
+        self.engine.compile("regex", pattern, **self._strictly)
+        self.response_format = {"type": "regex", "pattern": pattern, **self._strictly}
 
     def choose(self, choices: list[str]) -> None:
         """Answers are one of these."""
-        self.engine.compile("choice", choices)
-        self.response_format = {"type": "choice", "choices": choices}
+        self.engine.compile("choice", choices, **self._strictly)
+        self.response_format = {"type": "choice", "choices": choices, **self._strictly}
 
     def follow(self, path: str) -> None:
         """Use the grammar in a file, whose suffix names the syntax."""
         syntax = syntax_of(path, remedy=f"end its name with {', '.join('.' + name for name in SYNTAXES)}")
         text = read_text(path)
-        self.engine.compile("grammar", text, syntax=syntax)
-        self.response_format = {"type": "grammar", "grammar": text, "syntax": syntax}
+        self.engine.compile("grammar", text, syntax=syntax, **self._strictly)
+        self.response_format = {"type": "grammar", "grammar": text, "syntax": syntax, **self._strictly}
 
-    def _format(self) -> dict[str, Any] | None:
-        wanted = self.response_format
-        if wanted is None or not self.canonical:
-            return wanted
-        if wanted["type"] == "json_schema":
-            return {**wanted, "json_schema": {**wanted["json_schema"], "canonical": True}}
-        return {**wanted, "canonical": True}
+    @property
+    def _strictly(self) -> dict[str, Any]:
+        return {"canonical": True} if self.canonical else {}
 
     def ask(self, question: str) -> Iterator[str]:
         """The answer in pieces. The turn is remembered once the answer is complete, or cut short by its reader."""
@@ -88,7 +87,7 @@ class Conversation:
         pieces: list[str] = []
         stream = self.engine.chat.completions.create(
             messages=[*opening, *self.said, turn],
-            response_format=self._format(),
+            response_format=self.response_format,
             stream=True,
             stream_options={"include_usage": True},
             **self.options,

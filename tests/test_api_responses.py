@@ -50,6 +50,13 @@ def test_parsed_output(client: openai.OpenAI, service: FakeService) -> None:
     assert service.compiled[-1][0] == "json_object"
 
 
+def test_canonical_is_a_format_s_option(client: openai.OpenAI, service: FakeService) -> None:
+    for wanted in ({"type": "json_object"}, {"type": "json_schema", "name": "x", "schema": {"type": "integer"}}):
+        text: Any = {"format": {**wanted, "canonical": True}}
+        assert client.responses.create(model="fake", input="hi", text=text).output_text
+        assert service.compiled[-1][2] == {"canonical": True}
+
+
 def test_a_call_and_its_result(client: openai.OpenAI, service: FakeService) -> None:
     service.script = words(*CALL)
     answer = client.responses.create(model="fake", input="hi", tools=[WEATHER], tool_choice="required")

@@ -143,6 +143,7 @@ def test_patterns_and_choices_constrain_until_they_are_switched_off(talk: Talk, 
     [
         (("--regex", "a+"), ("regex", "a+", {})),
         (("--choice", "a|b", "--choice", "c"), ("choice", ("a|b", "c"), {})),
+        (("--regex", "a+", "--canonical"), ("regex", "a+", {"canonical": True})),
     ],
 )
 def test_patterns_and_choices_from_the_start(
