@@ -161,6 +161,14 @@ SCHEMAS: dict[str, Make] = {
         "type": "object",
         "patternProperties": {chr(97 + i): {"minimum": i} for i in range(26)},
     },
+    "key patterns apart": lambda: {
+        "type": "object",
+        "patternProperties": {f"^k{i}_": {"minimum": i} for i in range(120)},
+    },
+    "key patterns that meet anywhere": lambda: {
+        "type": "object",
+        "patternProperties": {f"a.*b.*{i}": {"minimum": i} for i in range(60)},
+    },
     "exponential key pattern": lambda: {"type": "object", "patternProperties": {"[ab]*a[ab]{13}": {"type": "null"}}},
     "long key names": lambda: {"type": "object", "propertyNames": {"maxLength": 100_000}},
     "longer key names at least": lambda: {

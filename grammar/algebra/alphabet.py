@@ -7,7 +7,7 @@ is a well without bottom: a key of it can always be found that was not used yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -20,6 +20,9 @@ from .clauses import KeySet, ObjectClause
 
 MAX_FINITE = 1024
 MAX_SIGNATURES = 256
+_SHORT = 64  # characters of a word
+_SOON = 16  # pairs of states
+MAX_WORK = 200_000  # states of products, each by how many automata it is of
 _CACHED = 256
 
 
@@ -121,30 +124,92 @@ def _classified(names: tuple[str, ...], tests: tuple[Language, ...]) -> Alphabet
     return Alphabet((*names, *extra), tests, tuple(signatures))
 
 
+_Part = tuple[Language, str | None]
+"""Of a class of keys: a language that is not empty, and a word of it if one is known."""
+
+
+def _apart(a: Dfa, b: Dfa) -> bool:
+    """Whether two automata part after a few characters, so that no word is in both."""
+    if a.start is None or b.start is None:
+        return True
+    pairs = {(a.start, b.start): None}
+    for here, there in (queue := list(pairs)):
+        if a.accepting(here) and b.accepting(there):
+            return False
+        steps = b.step(there)
+        for chars, target in a.step(here):
+            for others, other in steps:
+                if (target, other) not in pairs and chars & others:
+                    pairs[target, other] = None
+                    queue.append((target, other))
+        if len(pairs) > _SOON:
+            return False
+    return True
+
+
+def _some_word(language: Language) -> str | None:
+    """A short word of a language; None if there is none, or none is found soon."""
+    normal = language.normal()
+    start = normal.dfa.start
+    if start is None or normal.low or normal.dfa.near(start) > _SHORT:
+        return None
+    try:
+        return normal.dfa.shortest_word(start)
+    except BudgetError:
+        return None
+
+
+def _overlap(count: int) -> BudgetError:
+    return BudgetError(
+        f"{count} key patterns overlap in too many ways",
+        keyword="patternProperties",
+        remedy="anchor them with ^, so that a key matches few of them",
+    )
+
+
 @lru_cache(_CACHED)
 def _classes(tests: tuple[Language, ...]) -> tuple[tuple[int, tuple[str, ...] | None], ...]:
     """The signatures that keys have, each with its keys if they are few. The names that clauses mention are not left
     out: of a class without bottom they are none.
     """
-    classes: list[tuple[int, list[Language]]] = [(0, [ANY])]
+    work = 0
+
+    def met(part: _Part, other: Language, likely: str | None) -> Iterator[_Part]:
+        """What of a part is in another language, if anything is; `likely` may be a word of both."""
+        nonlocal work
+        language, known = part
+        both = intersect(language, other)
+        for word in (known, likely):
+            if word is not None and language.contains(word) and other.contains(word):
+                yield both, word
+                return
+        empty = both.is_empty
+        work += both.dfa.built * (i + 1)
+        if work > MAX_WORK:
+            raise _overlap(len(tests))
+        if not empty:
+            yield both, None
+
+    classes: list[tuple[int, list[_Part]]] = [(0, [(ANY, "")])]
     for i, test in enumerate(tests):
-        refined: list[tuple[int, list[Language]]] = []
+        # The tests before that share no word with this one, as far as that is seen at once.
+        apart = sum(_apart(before.dfa, test.dfa) << j for j, before in enumerate(tests[:i]))
+        likely = _some_word(test)
         others = complement(test)
+        refined: list[tuple[int, list[_Part]]] = []
         for signature, parts in classes:
-            inside = [met for part in parts if not (met := intersect(part, test)).is_empty]
+            inside = [] if signature & apart else [each for part in parts for each in met(part, test, likely)]
             outside = parts
             if inside:  # else none of them matches, and mostly so: what patterns match differs in its first characters
-                outside = [met for part in parts for other in others if not (met := intersect(part, other)).is_empty]
+                outside = [each for part in parts for other in others for each in met(part, other, None)]
             refined += [(signature | 1 << i, inside)] if inside else []
             refined += [(signature, outside)] if outside else []
         classes = refined
         if len(classes) > MAX_SIGNATURES:
-            raise BudgetError(
-                f"{len(tests)} key patterns overlap in more than {MAX_SIGNATURES} ways", keyword="patternProperties"
-            )
+            raise _overlap(len(tests))
     out: list[tuple[int, tuple[str, ...] | None]] = []
     for signature, parts in classes:
-        listed = [part.words(2 * MAX_FINITE) for part in parts]
+        listed = [part.words(2 * MAX_FINITE) for part, _ in parts]
         few = None if None in listed else tuple(dict.fromkeys(chain.from_iterable(found or () for found in listed)))
         out.append((signature, few))
     return tuple(out)

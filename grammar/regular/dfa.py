@@ -120,6 +120,11 @@ class Dfa(ABC):
         return ALL
 
     @property
+    def built(self) -> int:
+        """How many states have been made so far, where they are made as they are reached."""
+        return 0
+
+    @property
     def countable(self) -> bool:
         """Whether each state accepts words of every length from `shortest` up. It may miss, and then says False."""
         return False
@@ -176,6 +181,10 @@ class LazyDfa(Dfa, Generic[S]):
     @property
     def start(self) -> int | None:
         return self._start
+
+    @property
+    def built(self) -> int:
+        return len(self._states)
 
     def step(self, state: int) -> Step:
         found = self._live_moves[state]

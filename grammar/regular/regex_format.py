@@ -242,8 +242,9 @@ class RegexTextDfa(LazyDfa[_State]):
                     yield chars, state._replace(number=number)
         elif head == "name":
             rest = f"<{state.name}>"[state.number :]
-            after = state._replace(number=state.number + 1) if rest[1:] else state._replace(mode="atom", number=0)
-            yield _one(rest[0]), after
+            yield _one(rest[0]), state._replace(number=state.number + 1) if rest[1:] else state._replace(
+                mode="atom", number=0
+            )
         elif head == "control":
             for code_point in _LETTER:
                 yield from self._escaped(CharSet.char(code_point), code_point % 32, state, where)
