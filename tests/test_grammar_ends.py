@@ -42,6 +42,8 @@ SCHEMAS: list[Any] = [
         "minItems": 1,
         "maxItems": 3,
     },
+    {"type": "array", "allOf": [{"contains": {"const": i}} for i in range(24)]},
+    {"type": "array", "allOf": [{"contains": {"minimum": i, "type": "integer"}, "minContains": 2} for i in range(5)]},
     {"type": "array", "contains": {"type": "string", "pattern": "^abc"}, "items": {"type": "string"}, "maxContains": 1},
 ]
 

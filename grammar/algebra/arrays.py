@@ -140,6 +140,22 @@ class ArrayView:
         counted = sum(max(0, part.low - count) for part, count in zip(self._counts, progress.counts, strict=True))
         return max(self.low - progress.length, self.tail - progress.length if counted else 0, 0) + counted
 
+    def wanted(self, progress: ArrayProgress) -> list[tuple[int, Goal]] | None:
+        """How many items must still meet each counted demand, and what such an item must satisfy.
+
+        None where they cannot be added one after the other without regard to each other.
+        """
+        if self.records or self.high is not None or progress.length < self.tail:
+            return None
+        if any(part.high is not None or part.stop is not None for part in self._counts):
+            return None
+        base = self.goal(self.tail)
+        return [
+            (part.low - count, self._goals.both(base, [part.literal]))
+            for part, count in zip(self._counts, progress.counts, strict=True)
+            if count < part.low
+        ]
+
     def options(self, progress: ArrayProgress, seen: Seen) -> Iterator[tuple[Goal, ArrayProgress]]:
         """The ways to add an item: what it must satisfy, and where that leads. All are live whatever the item's value.
 

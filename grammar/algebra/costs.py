@@ -175,6 +175,11 @@ class Costs:
         while not view.closable(progress):
             if view.plain:
                 return min(FAR, total + self._items(view, progress.length))
+            wanted = view.wanted(progress)
+            if wanted is not None:
+                more = max(0, view.low - progress.length - sum(count for count, _ in wanted))
+                items = [*wanted, (more, view.goal(view.tail))] if more else wanted
+                return min(FAR, total + sum(count * (1 + self.value(goal)) for count, goal in items))
             options = [
                 (view.still(after), self.value(goal), after, goal) for goal, after in view.options(progress, seen)
             ]
