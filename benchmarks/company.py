@@ -1,5 +1,9 @@
 """Hostile constraints beside two streams: is each refused or answered soon, and do the streams go on?
 
+    python benchmarks/company.py http://127.0.0.1:8000     # of a server that was just started and serves nobody else
+
+`make soak` ends with it.
+
 One stream is free, one constrained. They run alone for a while, then one hostile request follows another. Figures:
 `hostile` (how many), `hostile_slowest_s`, `hostile_wrong` (neither refused in form nor answered rightly),
 `pause_free_s` and `pause_tied_s` (the longest time without a token in each stream, beside them), `pause_alone_s` (the
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -286,3 +291,8 @@ def _fault(response: httpx.Response, fields: dict[str, Any]) -> str:
     except (ValueError, jsonschema.ValidationError) as error:
         return f"{choice['message']['content']!r}: {error}"
     return ""
+
+
+if __name__ == "__main__":
+    for figure, value in asyncio.run(company(sys.argv[1])).items():
+        print(f"{figure:<20}{value:>12.4g}")
