@@ -20,7 +20,7 @@ steps_saved_share       of the tokens of whole values, those that were forced an
 valid_share             of the values, those that are complete and valid
 forced_close_share      of the values, those that were closed since their budget ended
 forced_close_valid      of those, the share that is complete and valid
-slow_...                what one slow schema does to others' tokens, see constrained_slow.py; where MaskBench is
+slow_...                what slow schemas do to others' tokens, see constrained_slow.py
 
 With developers' schemas (MaskBench, `../shared/data`), one at a time, beside llama.cpp under the grammar that
 node-llama-cpp makes of each, greedy, 200 tokens at most; left out where either is not here:
@@ -47,7 +47,7 @@ from statistics import median
 from typing import Any
 
 import jsonschema
-from constrained_slow import SLOW, beside_slow, slow_schema
+from constrained_slow import SLOW, beside_all, slow_schema
 from peers import LlamaGrammar, install_llama
 from report import ROOT, write_report
 from slipcast.engine.assembly import open_parts
@@ -337,9 +337,9 @@ def main() -> None:
         names = (f"unforced_b{batch}_{name}" for name in ("ratio", "low", "high"))
         figures |= dict(zip(names, median_within(each), strict=True))
     figures |= values(parts, schemas * max(1, min(4, options.sample)))
-    if DATA.exists():
-        prompt = parts.tokenizer.encode(QUESTION)
-        figures |= beside_slow(parts, slow_schema(DATA, SLOW), [None, schemas[0], None, schemas[1]], prompt)
+    developers = slow_schema(DATA, SLOW) if DATA.exists() else None
+    prompt = parts.tokenizer.encode(QUESTION)
+    figures |= beside_all(parts, developers, [None, schemas[0], None, schemas[1]], prompt)
     until = started + options.seconds
     figures |= beside_llama(parts, resolve_model(DEFAULT_MODEL), min(PEER_SCHEMAS, 8 * options.sample), until)
     for name, value in figures.items():

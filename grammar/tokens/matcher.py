@@ -14,6 +14,7 @@ from ..automaton.pointers import pointer
 from ..automaton.stepper import Configuration
 from ..automaton.tables import Tables
 from ..automaton.turns import Entrance
+from ..courtesy import COURTESY
 from ..errors import GrammarError, MatcherError
 from .masks import Masks
 from .rows import NONE
@@ -218,7 +219,8 @@ class Matcher:
             if self.is_terminated() or self.is_accepting():
                 state.way = Way(b"", (state.configuration,), self.level.vocabulary)
             else:
-                state.way = self._new_way(state.configuration)
+                with COURTESY.working():
+                    state.way = self._new_way(state.configuration)
         return state.way
 
     def _new_way(self, at: Configuration) -> Way:
