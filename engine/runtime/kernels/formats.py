@@ -53,9 +53,9 @@ class WeightFormat(ABC):
     def element(self, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
         """One float32 value of the block at byte `base`; `weights` gives bytes, in any type of 8 bits or more."""
 
-    def prefetch(self, weights: Buffer, base: Expr) -> None:
+    def prefetch(self, weights: Buffer, base: Expr, ahead: int = _PREFETCH_AHEAD) -> None:
         for line in range((self.block_bytes + _CACHE_LINE - 1) // _CACHE_LINE):
-            prefetch(weights, base + _PREFETCH_AHEAD + _CACHE_LINE * line)
+            prefetch(weights, base + ahead + _CACHE_LINE * line)
 
 
 class _Nibbles(WeightFormat):

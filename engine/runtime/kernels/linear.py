@@ -1,8 +1,9 @@
 """Matrix products: activations [M, K] times packed weights [N, K] transposed.
 
 One row of activations is bound by reading the weights: it prefetches. Several rows share each unpacked block, four at
-a time, since more would not fit in the sixteen vector registers of AVX2. A row's arithmetic does not depend on which
-others share its block, so a batch gives bit for bit what each row gives alone.
+a time, since more would not fit in the sixteen vector registers of AVX2; the first of them ask for the next weights.
+A row's arithmetic does not depend on which others share its block, so a batch gives bit for bit what each row gives
+alone.
 """
 
 from __future__ import annotations
@@ -64,11 +65,11 @@ class Linear(Kernel):
         dtype = "float32" if self.head_dim is None else isa.page_dtype
         y = f.tensor("y", shape, dtype)
 
-        def tile(group: Expr, rows: Sequence[Expr], *, alone: bool) -> None:
+        def tile(group: Expr, rows: Sequence[Expr], *, prefetch: bool) -> None:
             place = span(group * LANES)
             start = zeros() if bias is None else let(bias[place])
             initial = [start if residual is None else residual[row, place] + start for row in rows]
-            sums = product(isa, self.format, weights, self.columns, group, x, rows, initial, prefetch=alone)
+            sums = product(isa, self.format, weights, self.columns, group, x, rows, initial, prefetch=prefetch)
             for i, row in enumerate(rows):
                 value = narrow(isa.capped(sums[i], self.cap) if self.cap else sums[i], dtype)
                 if self.head_dim is None:
@@ -103,8 +104,8 @@ class GatedUnit(Kernel):
         x = Rows(parameter(f, "x", count, self.columns, self.format.activation), self.columns)
         y = parameter(f, "y", count, self.rows, self.kind)
 
-        def tile(group: Expr, rows: Sequence[Expr], *, alone: bool) -> None:
-            gated_block(isa, self, weights, x, y, group, rows, rows, group, prefetch=alone)
+        def tile(group: Expr, rows: Sequence[Expr], *, prefetch: bool) -> None:
+            gated_block(isa, self, weights, x, y, group, rows, rows, group, prefetch=prefetch)
 
         _tiles(count, self.rows // BLOCK, tile)
 
@@ -138,8 +139,10 @@ def product(
     sums = Registers(initial)
     with T.serial(blocks) as block:
         base = T.Bind((group * blocks + block) * form.block_bytes)
-        if prefetch:
+        if prefetch and len(rows) == 1:
             form.prefetch(weights, base)
+        elif prefetch:  # several rows stay at a group for long: the next one is asked for meanwhile
+            form.prefetch(weights, base, ahead=blocks * form.block_bytes)
         form.multiply(isa, weights, base, x, rows, block, sums)
     return sums
 
@@ -149,15 +152,17 @@ def _tiles(count: Expr, groups: int, tile: Callable[..., None]) -> None:
 
     def one() -> None:
         with T.parallel(groups) as group:
-            tile(group, [T.int32(0)], alone=True)
+            tile(group, [T.int32(0)], prefetch=True)
 
     def many() -> None:
         with T.parallel(groups) as group:
-            with T.serial(count // 4) as four:
-                tile(group, [four * 4 + i for i in range(4)], alone=False)
+            with when(count >= 4):
+                tile(group, [T.int32(i) for i in range(4)], prefetch=True)
+            with T.serial(count // 4 - 1) as four:
+                tile(group, [(four + 1) * 4 + i for i in range(4)], prefetch=False)
             with when(count % 4 >= 2):
-                tile(group, [count // 4 * 4 + i for i in range(2)], alone=False)
+                tile(group, [count // 4 * 4 + i for i in range(2)], prefetch=True)
             with when(count % 2 == 1):
-                tile(group, [count - 1], alone=False)
+                tile(group, [count - 1], prefetch=False)
 
     either(count == 1, one, many)
