@@ -30,6 +30,7 @@ _RANGE_STARTS = CharSet.of((0, 0x7F), (0xC0, 0xD6), (0xD8, 0xF6), (0xF8, 0xFF)) 
     "\u0080\u00a0\u00a1\u0100\u0391\u03b1\u0370\u0400\u0410\u0430\u0401\u0451\u0590\u05d0\u0600\u0621\u0900\u0e00\u0e01"
     "\u3040\u3041\u30a0\u30a1\u3400\u4e00\uac00\U00010000\U0001f300\U0001f600"
 )
+_BEGINS = {code_point: CharSet.char(code_point) for code_point in _RANGE_STARTS}
 _SETS, _CONTROLS = CharSet.chars("dDwWsS"), {"n": 10, "r": 13, "t": 9, "f": 12, "v": 11}
 _PROPERTIES = (  # noqa: SIM905
     "L Letter Lu Uppercase_Letter Ll Lowercase_Letter Lt Lm Lo M Mark Mn Mc Me N Number Nd Decimal_Number Nl No "
@@ -304,8 +305,9 @@ def _hex_reaches(head: str, state: _State, bound: int) -> bool:
 
 def _by_bound(chars: CharSet, state: _State) -> Iterator[tuple[CharSet, _State]]:
     """A character of a class that may begin a range leads to a state of its own."""
+    groups, captures, name = state.groups, state.captures, state.name
     for code_point in chars & _RANGE_STARTS:
-        yield CharSet.char(code_point), state._replace(mode="class", low=code_point)
+        yield _BEGINS[code_point], _State(groups, "class", 0, code_point, captures, name)
     yield chars - _RANGE_STARTS, state._replace(mode="class", low=-2)
 
 
