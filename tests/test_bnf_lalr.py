@@ -1,4 +1,4 @@
-"""Our loop over the tables that lark makes: the same trees of the same words as lark's own, errors where it has them."""
+"""Our loop over the tables that lark makes gives lark's own trees, and errors in the same places."""
 
 from __future__ import annotations
 
