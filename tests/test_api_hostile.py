@@ -183,6 +183,23 @@ def test_odd_values_of_every_field_of_every_endpoint(address: str, path: str) ->
                 assert response.status_code != 200 or value != "\ud800"
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "param"),
+    [
+        ("x", [[]] * 1_000_001, None),
+        ("x", dict.fromkeys(map(str, range(200_001))), None),
+        ("tools", [{"type": "function", "function": {"name": f"t{i}"}} for i in range(1025)], "tools"),
+        ("logit_bias", {str(i): 1 for i in range(100_001)}, "logit_bias"),
+    ],
+    ids=["brackets", "keys", "tools", "logit_bias"],
+)
+def test_what_is_many_is_refused_before_it_is_looked_at(
+    address: str, field: str, value: Any, param: str | None
+) -> None:
+    error = refused(address, {"messages": HELLO, field: value})
+    assert error["code"] == "invalid_body" and error["param"] == param and "more than" in error["message"]
+
+
 def test_a_body_that_drips(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slipcast.engine.api.body.PATIENCE", 0.3)
     place = urlsplit(address)

@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from ..lines import one_line
 from .errors import BodyError, BodyTooLargeError, SlowBodyError
+from .tools import MAX_TOOLS
 
 # Python reads integers of up to 4300 digits, and floats of any length.
 MAX_DIGITS = 4000
@@ -23,6 +24,10 @@ HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 # Seconds, and bytes a second: whoever sends less than this would keep a connection for nothing.
 PATIENCE = 30.0
 SLOWEST = 1024
+# What is many to check or to throw away is so without a pause for anybody else: as many as take a tenth of a second.
+MAX_BRACKETS = 1_000_000
+MAX_KEYS = 200_000
+MOST = {"tools": MAX_TOOLS, "logit_bias": 100_000}
 # Fields that may hold a JSON Schema.
 SCHEMA_FIELDS = frozenset({"response_format", "tools", "text", "guided_json", "structured_outputs", "schema"})
 
@@ -64,6 +69,8 @@ def parse_body(data: bytes) -> dict[str, Any]:
     Numbers inside the fields that hold schemas stay Decimal, so that `multipleOf: 0.1` reaches the grammar compiler as
     written. A key that appears twice in one object is refused: which of the two was meant?
     """
+    if data.count(b"[") + data.count(b"{") > MAX_BRACKETS:
+        raise BodyError(f"the body has more than {MAX_BRACKETS} brackets")
     try:
         body = json.loads(
             data.decode("utf-8-sig"),
@@ -74,6 +81,9 @@ def parse_body(data: bytes) -> dict[str, Any]:
         )
         if not isinstance(body, dict):
             raise BodyError("the body is not a JSON object")
+        for name, most in MOST.items():
+            if isinstance(given := body.get(name), (list, dict)) and len(given) > most:
+                raise BodyError(f"{name} has {len(given)} entries, more than {most}", param=name)
         if HALF.search(data) and (found := _half(body)) is not None:
             path, text = found
             raise BodyError(f"{path}: half of a surrogate pair in {text!a:.60} (send whole characters)", param=path)
@@ -105,6 +115,8 @@ def _half(value: Any) -> tuple[str, str] | None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MAX_KEYS:
+        raise BodyError(f"an object of the body has {len(pairs)} keys, more than {MAX_KEYS}")
     body = dict(pairs)
     if len(body) < len(pairs):
         [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
