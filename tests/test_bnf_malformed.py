@@ -151,3 +151,21 @@ def test_recursion_costs_the_same_for_each_token(rules: str, unit: str, last: st
     second = events(grammar, unit * 3000 + last + end * 3000)
     assert first <= most * 1000
     assert second <= most * 2000
+
+
+@pytest.mark.parametrize(
+    ("syntax", "text"),
+    [
+        ("grammarbnf", 'root ::= "a" SPACE }'),
+        ("grammarbnf", "root ::= json_schema(SPACE}) SPACE\n"),
+        ("gbnf", 'root ::= "a" SPACE }'),
+        ("ebnf", 'root ::= "a" SPACE }'),
+        ("lark", 'start: "a" SPACE }'),
+    ],
+)
+@pytest.mark.parametrize("space", [" ", " \n", "\n\n", "\t ", " # x\n", "# x\n\n", "// x\n ", "\r\n "])
+def test_white_space_before_what_is_wrong_is_read_once(syntax: Syntax, text: str, space: str) -> None:
+    begun = time.thread_time()
+    with pytest.raises(GrammarError):
+        GrammarCompiler(BYTES).grammar(text.replace("SPACE", space * 500), syntax)
+    assert time.thread_time() - begun < 4

@@ -24,7 +24,7 @@ END: Final = "END_OF_TEXT"
 _END: Final = r"\Z"
 _WRONG: Final = -1 << 30
 _PASS, _ONE, _MORE, _SINGLE, _OTHER = range(5)
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _KEYS: Final = {"states", "start", "end", "rules", "terminals", "keywords", "space"}
 
 
@@ -264,7 +264,8 @@ def _tables(syntax: str) -> dict[str, Any]:
         "rules": [_rule(rule) for rule in rules],
         "terminals": [(one.name, one.pattern.to_regexp()) for one in order if one.name not in ignored],
         "keywords": keywords,
-        "space": "(?:" + "|".join([one.pattern.to_regexp() for one in order if one.name in ignored]) + ")*",
+        # Possessive: given up never, else many ways to divide white space would be tried where no word follows.
+        "space": "(?:" + "|".join([one.pattern.to_regexp() for one in order if one.name in ignored]) + ")*+",
     }
 
 
