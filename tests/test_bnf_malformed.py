@@ -169,3 +169,27 @@ def test_white_space_before_what_is_wrong_is_read_once(syntax: Syntax, text: str
     with pytest.raises(GrammarError):
         GrammarCompiler(BYTES).grammar(text.replace("SPACE", space * 500), syntax)
     assert time.thread_time() - begun < 4
+
+
+@pytest.mark.parametrize(
+    ("syntax", "begin", "more", "end"),
+    [
+        ("grammarbnf", 'root ::= "a"{', " ", "x"),
+        ("gbnf", 'root ::= "a"{', " ", "x"),
+        ("ebnf", 'root ::= "a"{', " ", "x"),
+        ("lark", 'start: "a"{', " ", "x"),
+        ("lark", 'start: "a"~', " ", "x"),
+        ("grammarbnf", "root ::= ", "[\\", ""),
+        ("grammarbnf", "root ::= ", "!<[", ""),
+        ("grammarbnf", "root ::= ", "/[", ""),
+        ("gbnf", "root ::= ", "[", ""),
+        ("gbnf", "root ::= ", '"\\', ""),
+        ("lark", "start: ", '"\\', ""),
+        ("lark", "start: ", "/\\", ""),
+    ],
+)
+def test_what_is_not_closed_is_passed_over_once(syntax: Syntax, begin: str, more: str, end: str) -> None:
+    begun = time.thread_time()
+    with pytest.raises(GrammarError):
+        GrammarCompiler(BYTES).grammar(begin + more * 20_000 + end, syntax)
+    assert time.thread_time() - begun < 4

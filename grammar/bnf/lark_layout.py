@@ -14,9 +14,9 @@ from .source import MAX_NESTING, Source
 
 _PIECE: Final = re.compile(
     r"""
-    (?P<string>"(?:\\.|[^"\\\n])*")
+    (?P<string>"(?:\\.|[^"\\\n])*+"?)
     | (?P<comment>(?://|\#)[^\n]*)
-    | (?P<regex>/(?:\\.|[^/\\\n])+/)
+    | (?P<regex>/(?:\\.|[^/\\\n])++/?)
     | (?P<inline>%(?:json|regex|llguidance|grammar_options|lark)\b)
     | (?P<special><[^<>\s]+>)
     | (?P<bracket>[()\[\]])

@@ -60,7 +60,7 @@ INTEGER.2: /[0-9]+(?![A-Za-z_.\-])/
 STRING: /"(\\.|[^"\\\n])*"/
 CLASS: /\[\^?(\\.|[^\]\\])*\]/
 DOT: "."
-QUANTIFIER: /[*+?]|\{\s*[0-9]*\s*(,\s*[0-9]*\s*)?\}/
+QUANTIFIER: /[*+?]|\{\s*+[0-9]*+\s*+(,\s*+[0-9]*+\s*+)?\}/
 TOKEN: /!?<(\[[0-9]+\]|[^<>\s\[][^<>\s]*)>/
 COMMENT: /#[^\n]*/
 %ignore COMMENT
@@ -72,10 +72,10 @@ _NAMES: Final = {
     "LPAR": "'('", "RPAR": "')'", "VBAR": "'|'", "__ANON_0": "'::='", "COMMA": "','", "EQUAL": "'='",
     "END_OF_TEXT": "the end",
 }  # fmt: skip
-# What brackets do not count in, for the check of nesting.
-_OPAQUE: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|\[\^?(?:\\.|[^\]\\])*\]|#[^\n]*')
+# What brackets do not count in, for the check of nesting. What is not closed is passed over as well, once.
+_OPAQUE: Final = re.compile(r'"(?:\\.|[^"\\\n])*+"?|\[\^?(?:\\.|[^\]\\])*+\]?|#[^\n]*')
 _OPTION: Final = re.compile(r'\s*([A-Za-z_]+)\s*(?:=\s*("(?:\\.|[^"\\])*"|[^,"\]\s]+))?\s*(,|$)')
-_BOUNDS: Final = re.compile(r"\{\s*(\d*)\s*(,?)\s*(\d*)\s*\}")
+_BOUNDS: Final = re.compile(r"\{\s*+(\d*+)\s*+(,?)\s*+(\d*+)\s*+\}")
 _MARKS: Final[Mapping[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 MAX_REPEAT: Final = 1_000_000
 

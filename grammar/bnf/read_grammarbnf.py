@@ -75,7 +75,7 @@ STRING: /"(\\.|[^"\\\n])*"i?/
 REGEX: /\/(\\.|\[(\\.|[^\]\\\n])*\]|[^\/\\\n\[])+\/[is]*/
 CLASS: /\[\^?(\\.|[^\]\\])*\]/
 DOT: "."
-QUANTIFIER: /[*+?]|\{\s*[0-9]*\s*(,\s*[0-9]*\s*)?\}/
+QUANTIFIER: /[*+?]|\{\s*+[0-9]*+\s*+(,\s*+[0-9]*+\s*+)?\}/
 TOKEN: /!?<(\[[^\]\n]*\]|[^<>\s\[][^<>\s]*)>/
 JSON: /[\ue000-\uf8ff]/
 COMMENT: /#[^\n]*/
@@ -90,7 +90,7 @@ _NAMES: Final = {
     "__ANON_0": "'::='", "IMPORT": "%import", "START": "%start", "AS": "'as'", "END_OF_TEXT": "the end",
 }  # fmt: skip
 _OPAQUE: Final = re.compile(
-    r'"(?:\\.|[^"\\\n])*"|\[\^?(?:\\.|[^\]\\])*\]|#[^\n]*|/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/'
+    r'"(?:\\.|[^"\\\n])*+"?|\[\^?(?:\\.|[^\]\\])*+\]?|#[^\n]*|/(?:\\.|\[(?:\\.|[^\]\\\n])*+\]|[^/\\\n\[])++/?'
 )
 _INLINE: Final = re.compile(_OPAQUE.pattern + r"|\bjson_schema\s*\(\s*(?P<json>[\[{]|true\b|false\b)")
 _FIRST_PLACE: Final = 0xE000

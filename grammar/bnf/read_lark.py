@@ -80,7 +80,7 @@ NUMBER: /[0-9]+(\.[0-9]+)?/
 STRING: /"(\\.|[^"\\\n])*"i?/
 REGEX: /\/(\\.|[^\/\\\n])+\/[imslux]*/
 SPECIAL: /<[^<>\s]+>/
-QUANTIFIER.2: /[*+?]|~\s*[0-9]+(\s*\.\.\s*[0-9]+)?|\{\s*[0-9]*\s*(,\s*[0-9]*\s*)?\}/
+QUANTIFIER.2: /[*+?]|~\s*+[0-9]++(\s*+\.\.\s*+[0-9]++)?|\{\s*+[0-9]*+\s*+(,\s*+[0-9]*+\s*+)?\}/
 JSON: /%json@[0-9]+/
 REGEXJSON: /%regex@[0-9]+/
 OPTIONS: /%(llguidance|grammar_options)@[0-9]+/
@@ -97,7 +97,7 @@ _NAMES: Final = {
     "AND": "'&'", "EQUAL": "'='", "DOT": "'.'", "__ANON_0": "'->'", "__ANON_1": "'..'",
     "IMPORT": "%import", "IGNORE": "%ignore", "END_OF_TEXT": "the end",
 }  # fmt: skip
-_TILDE: Final = re.compile(r"~\s*([0-9]+)(?:\s*(\.\.)\s*([0-9]+))?")
+_TILDE: Final = re.compile(r"~\s*+([0-9]++)(?:\s*+(\.\.)\s*+([0-9]++))?")
 _OPTIONS: Final = frozenset({"no_forcing", "allow_initial_skip", "ignore_once", "allow_invalid_utf8"})
 _SKIP: Final = "%ignore"  # no name of a text's own
 
