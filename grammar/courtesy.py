@@ -71,12 +71,12 @@ class Courtesy:
             return False
         return any(host() for host in self._hosts)
 
-    def pause(self) -> None:
-        """Called now and then by long work, by a thread that holds no lock: waits for hosts."""
+    def pause(self, sleep: Callable[[float], object] = time.sleep) -> None:
+        """Called now and then by long work: waits for hosts. `sleep` lends whatever lock the thread holds."""
         if self.disturbs():
             end = time.perf_counter() + PATIENCE
             while self.disturbs() and time.perf_counter() < end:
-                time.sleep(NAP)
+                sleep(NAP)
 
 
 COURTESY = Courtesy()

@@ -13,7 +13,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Final
 
-from ..courtesy import COURTESY, NAP, PATIENCE
+from ..courtesy import COURTESY
 
 PAUSE: Final = 50e-6
 """Seconds. Long enough for a waiting thread to wake and take the lock; then it is had back only after that thread."""
@@ -42,10 +42,7 @@ class Pauses:
             end = perf_counter() + LENT
             while self.waiting and perf_counter() < end:
                 self._lent.wait(PAUSE)
-        if COURTESY.disturbs():
-            end = perf_counter() + PATIENCE
-            while COURTESY.disturbs() and perf_counter() < end:
-                self._lent.wait(NAP)
+        COURTESY.pause(self._lent.wait)
 
     def wait(self) -> None:
         """Lets others have the lock until `tell`, or for a while."""
