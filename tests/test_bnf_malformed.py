@@ -188,6 +188,7 @@ def test_white_space_before_what_is_wrong_is_read_once(syntax: Syntax, text: str
         ("grammarbnf", "root ::= ", "/[", ""),
         ("gbnf", "root ::= ", "[", ""),
         ("gbnf", "root ::= ", '"\\', ""),
+        ("ebnf", "root[a", " ", 'x] ::= "b"'),
         ("lark", "start: ", '"\\', ""),
         ("lark", "start: ", "/\\", ""),
     ],

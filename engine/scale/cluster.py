@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import ssl
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ from ray.serve.config import HTTPOptions
 from ray.serve.context import _get_global_client
 from ray.serve.exceptions import RayServeException
 
-from ..cli_serve import listen, traced
+from ..cli_serve import check_tls, listen, traced
 from ..errors import ConfigError, EngineError
 from ..lines import one_line
 from ..runtime.cpu import usable_cores
@@ -97,7 +96,7 @@ def deployed(
 
     Where it runs already it is replaced, replica by replica, and the process that deployed it before leaves it alone.
     Raises EngineError where the cluster, the port or the model cannot be had, ConfigError for what would not be obeyed,
-    PluginError, and OSError for a certificate.
+    PluginError, and OSError for a certificate's file that cannot be read.
     """
     app = application(settings, scale, keys=keys, template=template)
     rules(settings, keys)  # names of plugins that are wrong are told before anything starts
@@ -125,9 +124,8 @@ def deployed(
 
 
 def http_options(settings: ServerSettings) -> HTTPOptions:
-    """Serve's HTTP options. Raises OSError for a certificate or a key that cannot be used."""
-    if settings.tls_certificate is not None:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_certificate, settings.tls_key)
+    """Serve's HTTP options. Raises as `check_tls`."""
+    check_tls(settings)
     return HTTPOptions(**{field: getattr(settings, name) for field, name in HTTP_FIELDS.items()})
 
 

@@ -74,7 +74,7 @@ _NAMES: Final = {
 }  # fmt: skip
 # What brackets do not count in, for the check of nesting. What is not closed is passed over as well, once.
 _OPAQUE: Final = re.compile(r'"(?:\\.|[^"\\\n])*+"?|\[\^?(?:\\.|[^\]\\])*+\]?|#[^\n]*')
-_OPTION: Final = re.compile(r'\s*([A-Za-z_]+)\s*(?:=\s*("(?:\\.|[^"\\])*"|[^,"\]\s]+))?\s*(,|$)')
+_OPTION: Final = re.compile(r'\s*+([A-Za-z_]++)\s*+(?:=\s*+("(?:\\.|[^"\\])*"|[^,"\]\s]+))?\s*+(,|$)')
 _BOUNDS: Final = re.compile(r"\{\s*+(\d*+)\s*+(,?)\s*+(\d*+)\s*+\}")
 _MARKS: Final[Mapping[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 MAX_REPEAT: Final = 1_000_000
