@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import is_
 
+from ..courtesy import COURTESY
 from .clauses import Each, ObjectClause
 from .goals import Literal
 from .kinds import Kinds
@@ -60,6 +61,7 @@ def absorbed(kinds: Kinds, clauses: Sequence[ObjectClause]) -> tuple[ObjectClaus
     by_size = sorted(simpler.values(), key=lambda clause: len(clause.demands))
     kept: list[ObjectClause] = []
     for clause in by_size:
+        COURTESY.pause()
         demands, low, high = clause.demands, clause.low, clause.high
         for wider in kept:  # the hottest loop of all: no calls
             if (
@@ -75,6 +77,7 @@ def absorbed(kinds: Kinds, clauses: Sequence[ObjectClause]) -> tuple[ObjectClaus
 
 def _simplified(kinds: Kinds, clause: ObjectClause) -> ObjectClause:
     """The clause without "is not x" for properties that cannot be x anyway."""
+    COURTESY.pause()
     by_name: dict[str, list[Literal]] = {}
     negative = False
     for each in clause.each:

@@ -19,6 +19,7 @@ from enum import IntEnum
 from itertools import chain, combinations
 from typing import Any
 
+from ..courtesy import COURTESY
 from ..errors import BudgetError
 from ..schema.expr import AnyOf, Const, Expr, OneOf, Unevaluated
 from ..schema.values import Canonical
@@ -260,6 +261,7 @@ class _Fold:
         out: dict[tuple[object, ...], Any] = {}
         for a in left:
             for b in right:
+                COURTESY.pause()
                 clause = self.meet([a, b])
                 if clause.identity not in out and not self.dead(clause):
                     out[clause.identity] = clause

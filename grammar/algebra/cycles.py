@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from ..courtesy import COURTESY
 from .depth import Depth
 
 K = TypeVar("K", bound=Hashable)
@@ -34,6 +35,7 @@ class Fixpoint(Generic[K, V]):
         """The value at `key`; `compute` may call `get` again, for this key too."""
         if key in self._done:
             return self._done[key]
+        COURTESY.pause()
         depth = self._active.get(key)
         if depth is not None:
             self._touched = min(self._touched, depth)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from ..courtesy import COURTESY
 from ..errors import BudgetError
 
 V = TypeVar("V")
@@ -46,7 +47,8 @@ def _in_thread(compute: Callable[[], V]) -> V:
 
     def work() -> None:
         try:
-            results.append(compute())
+            with COURTESY.working():  # in the caller's stead, who waits
+                results.append(compute())
         except BaseException as error:  # whatever it is, it belongs to the caller
             errors.append(error)
 

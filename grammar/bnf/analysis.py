@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from ..automaton.codes import TOKEN_BYTE
+from ..courtesy import COURTESY
 from ..regular import CharSet, Dfa
 from .lower import Lowered
 from .nodes import ALT, CALL, CHARS, DFA, EMPTY, JSON, REP, SEQ, STAR, TEXT, TOKEN
@@ -57,6 +58,7 @@ class Analysis:
         return self.first[self._grammar.bodies[rule]]
 
     def _children(self, node: int) -> tuple[int, ...]:
+        COURTESY.pause()  # every pass is over all nodes
         kind, *rest = self._pool[node]
         if kind in (SEQ, ALT):
             children: tuple[int, ...] = rest[0]

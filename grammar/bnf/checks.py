@@ -72,8 +72,9 @@ def check_references(grammar: Grammar) -> GrammarReport:
 
 def check_productive(grammar: Grammar, lowered: Lowered, analysis: Analysis, report: GrammarReport) -> None:
     """Raises GrammarTextError for a rule in use that derives no text, as `root ::= root`."""
+    bodies = dict(zip(lowered.names, lowered.bodies, strict=False))
     for name in report.used:
-        if analysis.cost[lowered.bodies[lowered.names.index(name)]] == NEVER:
+        if analysis.cost[bodies[name]] == NEVER:
             raise _error(
                 f"the rule {name!r} derives no text: none of its alternatives ever ends",
                 grammar.places.get(name, Place()),

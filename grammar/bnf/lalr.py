@@ -18,6 +18,7 @@ from importlib.metadata import version
 from typing import Any, Final, NamedTuple
 
 from ..cache import cache_folder, replacing
+from ..courtesy import COURTESY
 
 Handlers = Mapping[str, Callable[[list[Any]], Any]]
 END: Final = "END_OF_TEXT"
@@ -89,6 +90,7 @@ class Parser:
         values: list[Any] = []
         actions = states[self._start]
         while True:
+            COURTESY.pause()
             match = first(text, at)
             if match is None or (kind := match.lastgroup) not in actions:
                 match, kind = self._match(text, at, stack)

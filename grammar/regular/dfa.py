@@ -16,6 +16,7 @@ from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar, overload
 from weakref import WeakValueDictionary
 
+from ..courtesy import COURTESY
 from ..errors import BudgetError
 from .charset import ALL, EMPTY_SET, CharSet
 
@@ -246,6 +247,7 @@ class LazyDfa(Dfa, Generic[S]):
         """All moves of a state with equal targets merged."""
         found = self._all_moves[state]
         if found is None:
+            COURTESY.pause()
             merged: dict[int, CharSet] = {}
             for chars, target in self._moves(self._states[state]):
                 number = self._number(target)

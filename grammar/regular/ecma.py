@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 
+from ..courtesy import COURTESY
 from ..errors import BudgetError, PatternError
 from . import nodes
 from .charset import ALL, DIGIT, LINE_END, SPACE, WORD, CharSet
@@ -82,6 +83,7 @@ class _Parser:
             start = self.at
             char = source[start]
             self.at += 1
+            COURTESY.pause()
             if char == "|":
                 group.alternatives.append(nodes.sequence(group.items))
                 group.items = []

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..automaton.tokencodes import LENGTH, MARK, token_of
+from ..courtesy import COURTESY
 
 if TYPE_CHECKING:
     from .vocabulary import Vocabulary
@@ -47,6 +48,7 @@ class Fewest:
         end = len(data)
         for mark in [*reversed(_marks(data)), -LENGTH]:
             for start in range(end - 1, mark + LENGTH - 1, -1):
+                COURTESY.pause()
                 for token, after in self._vocabulary.first_tokens(data, start, end):
                     rest = steps[after]
                     if rest is not None:
