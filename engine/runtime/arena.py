@@ -1,4 +1,4 @@
-"""Aligned blocks of memory for weights and pages, in huge pages where the system has them."""
+"""Aligned blocks of memory for weights and KV pages."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ _HUGE_PAGE = 2 << 20
 class Arena:
     """Hands out zeroed uint8 arrays from one anonymous mapping; the arrays keep it alive."""
 
-    def __init__(self, sizes: Sequence[int], purpose: str) -> None:
-        """Room for arrays of these sizes, in bytes, and padding behind them. Raises ModelError if there is none."""
+    def __init__(self, sizes: Sequence[int], purpose: str, *, huge: bool) -> None:
+        """Room for arrays of these sizes, in bytes, and padding behind them. Raises ModelError if there is none.
+
+        `huge`: in huge pages where the system has them. They are read sooner, but the first write to each zeroes 2 MB.
+        """
         total = sum(_aligned(size) for size in sizes) + _HUGE_PAGE
         try:
             # A shared mapping, mmap's default, would get no huge pages: reading weights then takes half as long again.
@@ -29,8 +32,9 @@ class Arena:
         except (OSError, OverflowError, MemoryError) as error:
             message = f"the system gives no {total >> 20} MB of memory for {purpose}"
             raise ModelError(message, remedy="use a smaller model, batch or context") from error
-        with suppress(OSError, AttributeError):  # not every system has huge pages
-            memory.madvise(mmap.MADV_HUGEPAGE)
+        if huge:
+            with suppress(OSError, AttributeError):  # not every system has them
+                memory.madvise(mmap.MADV_HUGEPAGE)
         self._bytes: npt.NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
         self._next = -self._bytes.ctypes.data % _HUGE_PAGE if total > 4 * _HUGE_PAGE else 0
 

@@ -26,7 +26,7 @@ def load_weights(checkpoint: Checkpoint, plan: ModelPlan, names: Sequence[str], 
     """The named parameters, in that order, as TVM tensors. Raises ModelError for too little memory or wrong values."""
     parameters = plan.parameters()
     sizes = [parameter_bytes(parameters[name]) for name in names]
-    arena = Arena(sizes, "the weights")
+    arena = Arena(sizes, "the weights", huge=True)
     tensors = []
     for done, (name, size) in enumerate(zip(names, sizes, strict=True)):
         progress(_STAGE, done / len(names))

@@ -261,7 +261,7 @@ def test_vocabularies_that_do_not_fit(vocabulary: Any, folder: Path) -> None:
 def test_more_memory_than_there_is() -> None:
     """Asked of the system itself."""
     with pytest.raises(ModelError, match=r"gives no \d+ MB of memory for the weights") as caught:
-        Arena([1 << 55], "the weights")
+        Arena([1 << 55], "the weights", huge=True)
     assert "smaller model" in str(caught.value)
 
 
