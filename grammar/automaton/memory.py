@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import mmap
 import sys
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,11 @@ def reserve(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     size = max(count * np.dtype(dtype).itemsize, mmap.PAGESIZE)
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
     return np.frombuffer(memory, dtype=dtype, count=count)
+
+
+def view(array: npt.NDArray[Any]) -> memoryview[int]:
+    """The array as a flat memoryview: scalar access through it costs a third of numpy's."""
+    return cast("memoryview[int]", memoryview(cast(Any, array.reshape(-1))))
 
 
 def touch(array: npt.NDArray[Any], first: int, last: int) -> None:

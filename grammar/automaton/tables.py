@@ -50,7 +50,7 @@ from .codes import (
     TEXT_DEPENDENT,
     UNKNOWN,
 )
-from .memory import reserve, touch
+from .memory import reserve, touch, view
 from .stacks import TEMPORARY, Stacks
 from .tokencodes import TokenEdges
 from .turns import Pauses
@@ -100,13 +100,13 @@ class Tables:
         self.token_rows: dict[int, TokenEdges] = {}  # rows that take tokens as such, once they are built
         self.next_row: Int32s = reserve(TRANSITIONS, np.int32)
         self.next_frame: Int32s = reserve(TRANSITIONS, np.int32)
-        # Scalar access through these costs a third of numpy's.
-        self._rows = _view(self.rows)
-        self._form = _view(self.form)
-        self._edge_byte, self._edge_next = _view(self.edge_byte), _view(self.edge_next)
-        self._next_row, self._next_frame = _view(self.next_row), _view(self.next_frame)
-        self._loops, self._reach = _view(self.loops), _view(self.reach)
-        self._base, self._capacity = _view(self.base), _view(self.capacity)
+        self._rows = view(self.rows)
+        self._form = view(self.form)
+        self._edge_byte, self._edge_next = view(self.edge_byte), view(self.edge_next)
+        self._next_row, self._next_frame = view(self.next_row), view(self.next_frame)
+        self._loops, self._reach = view(self.loops), view(self.reach)
+        self._base, self._capacity, self._scopes = view(self.base), view(self.capacity), view(self.scopes)
+        self._allow, self._low, self._high = view(self.allow), view(self.low), view(self.high)
         self._dense_used, self._sparse_used, self._edges_used, self._words_used = 1, DENSE_ROWS, 0, 1
         self._frames_used, self._transitions_used = 1, 1
         self._dense_filled = 1
@@ -256,8 +256,10 @@ class Tables:
         if base == DENSE:
             return self._rows[row << 8 | byte]
         packed = self._form[2 * row + 1]
-        offset = packed >> EDGE_SHIFT
-        edges = self._edge_byte[offset : offset + (packed & MAX_EDGES)].tolist()
+        offset, count = packed >> EDGE_SHIFT, packed & MAX_EDGES
+        if count == 1:  # inside a name
+            return self._edge_next[offset] if self._edge_byte[offset] == byte else self._rows[base - 1 << 8 | byte]
+        edges = self._edge_byte[offset : offset + count].tolist()
         return self._edge_next[offset + edges.index(byte)] if byte in edges else self._rows[base - 1 << 8 | byte]
 
     def set_loops(self, row: int, classes: int, *, counted: bool = False) -> None:
@@ -298,10 +300,10 @@ class Tables:
             frame = self._frames_used
             if frame >= FRAMES:
                 raise _full("frames", FRAMES)
-            self.base[frame] = self._block(labels)
-            self.capacity[frame] = labels
-            self.allow[frame], self.low[frame], self.high[frame] = allow, low, min(high, BIG)
-            self.scopes[frame] = scopes
+            self._base[frame] = self._block(labels)
+            self._capacity[frame] = labels
+            self._allow[frame], self._low[frame], self._high[frame] = allow, low, min(high, BIG)
+            self._scopes[frame] = scopes
             self._keys.append(key)
             self._handlers.append(handler)
             self._frames_used += 1
@@ -490,10 +492,6 @@ class _End:
 
     def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> None:
         return None
-
-
-def _view(array: npt.NDArray[Any]) -> memoryview[int]:
-    return cast("memoryview[int]", memoryview(cast(Any, array.reshape(-1))))
 
 
 def _full(what: str, limit: int) -> BudgetError:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from types import TracebackType
 from typing import Final
@@ -59,9 +61,10 @@ class Breath:
 
     __slots__ = ("_pauses", "_since")
 
-    def __init__(self, pauses: Pauses) -> None:
+    def __init__(self, pauses: Pauses, since: float | None = None) -> None:
+        """`since`: when the work began, by `perf_counter`, if that was before."""
         self._pauses = pauses
-        self._since = perf_counter()
+        self._since = perf_counter() if since is None else since
 
     def __call__(self) -> None:
         if perf_counter() - self._since > HELD:
@@ -70,34 +73,38 @@ class Breath:
 
 
 class Entrance:
-    """The lock as matchers take it, which are short of time: those who pause see that they wait."""
+    """The lock as matchers take it, which are short of time: those who pause see that they wait.
 
-    __slots__ = ("_lock", "_waiting")
+    enter_if_free  takes it if nobody has it, and says whether
+    leave          gives it back
+
+    Neither is a method, since they are called for each token, and `with` would call two functions of Python's.
+    """
+
+    __slots__ = ("_enter", "_waiting", "enter_if_free", "leave")
 
     def __init__(self, lock: threading.RLock, pauses: Pauses) -> None:
-        self._lock = lock
+        self._enter = lock.acquire
         self._waiting = pauses.waiting
+        self.enter_if_free: Callable[[], bool] = partial(lock.acquire, False)
+        self.leave: Callable[[], None] = lock.release
+
+    def wait(self) -> None:
+        """Takes it once it is free."""
+        self._waiting.append(None)
+        try:
+            self._enter()
+        finally:
+            self._waiting.pop()
 
     def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            self._waiting.append(None)
-            try:
-                self._lock.acquire()
-            finally:
-                self._waiting.pop()
+        if not self.enter_if_free():
+            self.wait()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._lock.release()
-
-    def enter_if_free(self) -> bool:
-        """Takes it if nobody has it; to be left by `leave`."""
-        return self._lock.acquire(blocking=False)
-
-    def leave(self) -> None:
-        """After `enter_if_free`."""
-        self._lock.release()
+        self.leave()
 
 
 class Turn:

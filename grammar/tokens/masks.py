@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..automaton.codes import BIG, CLOSED, DEAD, REACH_WIDE, ROW_MASK, TEXT_DEPENDENT
+from ..automaton.memory import view
 from ..automaton.stepper import Configuration, token_edges
 from ..automaton.tables import Tables
 from .parts import Part, Parts
@@ -15,7 +16,7 @@ from .rows import EMPTY, NONE, BaseRow, MaskRows
 from .runs import Runs
 from .vocabulary import MAIN, Vocabulary
 from .walkcodes import AFTER, BELOW, BELOW_OWN
-from .walker import NO_ITEMS, NOTHING, Changes, Item, Walker, view
+from .walker import NO_ITEMS, NOTHING, Changes, Item, Walker
 
 Int32s = npt.NDArray[np.int32]
 
@@ -88,6 +89,7 @@ class Masks:
         """`budget`: bytes for dense rows."""
         self._tables = tables
         self.rows = MaskRows(vocabulary.words, budget)
+        self._used = view(self.rows.used)
         self._walker = Walker(vocabulary, tables, self.rows)
         self._parts = Parts(vocabulary, tables, self.rows, self._walker)
         self._runs = Runs(vocabulary, tables, self.rows)
@@ -131,8 +133,8 @@ class Masks:
         """Writes the mask, but for its dependent tokens, to `out`, int32 [words]. Returns where the mask is kept."""
         row = position.table_row
         if row != NONE:
-            self.rows.used[row] = 1
-            out[:] = self.rows.table[row]
+            self._used[row] = 1
+            out[...] = self.rows.table[row]
             return position
         position = self.settle(position, stack)
         sparse = position.sparse

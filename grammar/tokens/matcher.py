@@ -64,6 +64,7 @@ class TokenLevel:
         self._masks = Masks(vocabulary, tables, budget)
         self._states = States(vocabulary, tables, self._masks, budget)
         self._lock = Entrance(tables.lock, tables.pauses)
+        self._shape = (vocabulary.words,)
         self.canonical: object = None
         """What `canonical_matcher` keeps for the level."""
 
@@ -113,8 +114,13 @@ class TokenLevel:
     # ---- for matchers
 
     def _after(self, state: State, token: int) -> State | None:
-        with self._lock:
+        lock = self._lock
+        if not lock.enter_if_free():
+            lock.wait()
+        try:
             return self._states.after(state, token)
+        finally:
+            lock.leave()
 
 
 class Matcher:
@@ -140,11 +146,17 @@ class Matcher:
         Padding beyond the vocabulary is never set, and nothing at all once the text has ended.
         Raises MatcherError if `row` has another shape or dtype.
         """
-        if row.shape != (self.level.vocabulary.words,):
-            raise MatcherError(f"a mask row has the shape {row.shape}, not ({self.level.vocabulary.words},)")
+        level = self.level
+        if row.shape != level._shape:
+            raise MatcherError(f"a mask row has the shape {row.shape}, not {level._shape}")
         out = _as_int32(row)
-        with self.level._lock:
+        lock = level._lock
+        if not lock.enter_if_free():
+            lock.wait()
+        try:
             self._fill(out)
+        finally:
+            lock.leave()
 
     def _fill(self, out: npt.NDArray[np.int32]) -> None:
         self.level._states.write_mask(self._state, out)

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..automaton.memory import view
 from ..automaton.tables import Tables
 from .rows import NONE, BaseRow, MaskRows, set_bits
 from .vocabulary import MAIN, WHITE, Vocabulary, split_white
 from .walkcodes import AFTER, BELOW
-from .walker import Item, view
+from .walker import Item
 
 
 class Run(NamedTuple):

@@ -137,8 +137,8 @@ class States:
 
     def write_mask(self, state: State, out: npt.NDArray[np.int32]) -> None:
         """Writes the mask of a state to `out`, int32 [words]."""
-        state.position = self._masks.write(state.position, state.configuration.stack, out)
-        if state.position.dependent:
+        position = state.position = self._masks.write(state.position, state.configuration.stack, out)
+        if position.dependent:
             if state.extra is None:
                 state.extra = self._takers(state)
             if len(state.extra):

@@ -17,10 +17,10 @@ from ..automaton.codes import (
     ROW_MASK,
     TOKEN_BYTE,
 )
+from ..automaton.memory import view
 from ..automaton.stepper import Configuration, ends, follow, reaches, run, token_edges
 from ..automaton.tables import Tables
 from ..automaton.turns import Breath
-from .walker import view
 
 _CHECKED = COUNT | NEED | REACH | REACH_WIDE
 

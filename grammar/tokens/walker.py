@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, cast
+from time import perf_counter
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import tvm_ffi
 
-from ..automaton.memory import reserve
+from ..automaton.memory import reserve, view
 from ..automaton.tables import Tables
 from ..automaton.turns import Breath
 from .compiled import load_walk
@@ -146,7 +147,8 @@ class Walker:
             cell += 1
         waiting += len(items)
         here = 0
-        breath, no_frame = Breath(self._tables.pauses), self._allow
+        began, no_frame = perf_counter(), self._allow
+        breath: Breath | None = None
         mode |= FIRST
         try:
             while True:
@@ -158,6 +160,7 @@ class Walker:
                     break
                 misses = counters[MISSES]
                 if misses:
+                    breath = breath or Breath(self._tables.pauses, began)
                     self._tables.fill_requests(scratch.misses[:misses].tolist(), breath)
                 mode &= ~FIRST
                 here = 1 - here
@@ -179,8 +182,3 @@ class Walker:
     def exits(self) -> Int32s:
         """[k, 7]: the ends of the lexeme that the last, context-free walk met, as items that any frame can finish."""
         return self._last.exits[: self._last.counters[EXITS]].copy()
-
-
-def view(array: npt.NDArray[Any]) -> memoryview[int]:
-    """The array as a flat memoryview: scalar access through it costs a third of numpy's."""
-    return cast("memoryview[int]", memoryview(cast(Any, array.reshape(-1))))
