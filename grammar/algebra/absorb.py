@@ -10,8 +10,10 @@ x", which is one clause, "is not x": as two they would double with every branch.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from operator import is_
 
 from ..courtesy import COURTESY
@@ -22,6 +24,8 @@ from .kinds import Kinds
 WORTH_IT = 1
 TOO_MANY = 2048
 TOO_MANY_PAIRS = 256
+FEW = 32
+"""Clauses that are compared with each other one by one."""
 
 
 def joined(clauses: Sequence[ObjectClause]) -> tuple[ObjectClause, ...]:
@@ -59,11 +63,14 @@ def absorbed(kinds: Kinds, clauses: Sequence[ObjectClause]) -> tuple[ObjectClaus
         return tuple(clauses)
     simpler = {clause.identity: clause for clause in (_simplified(kinds, clause) for clause in clauses)}
     by_size = sorted(simpler.values(), key=lambda clause: len(clause.demands))
+    # What contains a clause demands no more than it does, so it is found under the rarest of its own demands.
+    counts = Counter(chain.from_iterable(clause.demands for clause in by_size)) if len(by_size) > FEW else None
+    filed: dict[object, list[ObjectClause]] = {None: []}
     kept: list[ObjectClause] = []
     for clause in by_size:
         COURTESY.pause()
         demands, low, high = clause.demands, clause.low, clause.high
-        for wider in kept:  # the hottest loop of all: no calls
+        for wider in chain.from_iterable(filed.get(key, ()) for key in (None, *demands)) if counts else kept:
             if (
                 wider.demands <= demands
                 and wider.low <= low
@@ -72,6 +79,8 @@ def absorbed(kinds: Kinds, clauses: Sequence[ObjectClause]) -> tuple[ObjectClaus
                 break
         else:
             kept.append(clause)
+            if counts:
+                filed.setdefault(min(demands, key=counts.__getitem__, default=None), []).append(clause)
     return tuple(kept)
 
 

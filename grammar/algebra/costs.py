@@ -22,6 +22,8 @@ from .scalars import Numbers, Strings
 
 FAR = 1 << 30
 FEW = 32
+CLAUSE_STEPS = 30
+"""What a look at a clause of objects costs, in steps of the effort."""
 TOO_MANY = 16_000  # items that must come: no text so long is written
 
 
@@ -88,6 +90,7 @@ class Costs:
             if view.satisfiable():
                 best = min(best, 1 + self.array(view, view.start, ()))
         for clause in self._forms.objects(goal):
+            self._forms.goals.effort.pass_time(CLAUSE_STEPS)
             shape = self._views.object_view(clause)
             if shape.satisfiable():
                 best = min(best, 1 + self.object(shape, shape.start))

@@ -41,8 +41,17 @@ class Effort:
                 remedy="simplify anyOf, oneOf, not and if beside each other, or enumerations of objects and arrays",
             )
         if self._paused - self._left > PAUSED_AFTER:
-            self._paused = self._left
-            if self.pause is not None:
-                self.pause()
-            else:
-                COURTESY.pause()
+            self._rest()
+
+    def pass_time(self, steps: int) -> None:
+        """Counts work that something else limits: it makes pauses only."""
+        self._paused += steps
+        if self._paused - self._left > PAUSED_AFTER:
+            self._rest()
+
+    def _rest(self) -> None:
+        self._paused = self._left
+        if self.pause is not None:
+            self.pause()
+        else:
+            COURTESY.pause()

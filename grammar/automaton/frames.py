@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 Order = Literal["schema", "any"]
 _EASY = 10**9
 _EASY_DIGITS = 40
+_GOAL_STEPS = 30  # what a look at a goal's scalars costs, in steps of the effort
 Texts = tuple[bytes, ...]
 Alternative = tuple[int, Progress, int]  # of an object: view, its progress, tags
 Groups = tuple[tuple[Alternative, ...], ...]
@@ -375,6 +376,7 @@ class Builder:
         amounts: dict[object, int] = {}
         literals: dict[str, int] = {}
         for goal, tags in position.parts:
+            self.algebra.goals.effort.pass_time(_GOAL_STEPS)
             for language in self.algebra.strings(goal):
                 strings[language] = strings.get(language, 0) | tags
             for spec in self.algebra.numbers(goal):
