@@ -168,6 +168,33 @@ def test_vnni_is_used_where_it_is(name: str, form: str) -> None:
     assert "zmm" not in assembly
 
 
+@needs_avx2
+@pytest.mark.parametrize("form", ["q4_0", "q4_1"])
+@pytest.mark.parametrize("columns", [K, 19 * 32, 48 * 32])  # unpacked at once, in parts of unequal and of equal size
+def test_rows_in_tiles_have_the_bits_of_each_alone(form: str, columns: int) -> None:
+    isa = INSTRUCTION_SETS["avx2"]
+    linear = compiled(Linear(FORMATS[form], N, columns, residual=True), isa)
+    gated = compiled(GatedUnit(FORMATS[form], N, columns, INT8), isa)
+    packed, w = weights(form, 2 * N, columns)
+    half = tensor(np.from_dlpack(packed)[: FORMATS[form].packed_bytes(N, columns)])
+    x, meaning = activations(form, 139, columns)
+    x = np.from_dlpack(x)
+    residual = np.random.default_rng(5).standard_normal((139, N)).astype(np.float32)
+
+    def run(first: int, end: int) -> list[Any]:
+        y, target = output(end - first, N)
+        linear(half, tensor(x[first:end]), tensor(residual[first:end]), target)
+        z, other = output(end - first, INT8.row_width(N), dtype="uint8")
+        gated(packed, tensor(x[first:end]), other)
+        return [y, z]
+
+    alone = [np.concatenate(parts) for parts in zip(*(run(i, i + 1) for i in range(139)), strict=True)]
+    np.testing.assert_allclose(alone[0], residual + meaning @ w[:N].T, rtol=1e-4, atol=1e-4)
+    for rows in (5, 8, 11, 16, 64, 66, 139):  # below tiles, tiles and what is left, panels of tiles
+        for found, expected in zip(run(0, rows), alone, strict=True):
+            np.testing.assert_array_equal(found, expected[:rows])
+
+
 def test_linear_into_heads(isa: Isa) -> None:
     run = compiled(Linear(FORMATS["q8_0"], N, K, head_dim=16), isa)
     packed, w = weights("q8_0", N, K)

@@ -16,7 +16,7 @@ from ..errors import BudgetError
 from ..regular import ANY, Dfa, Language, complement, intersect, pattern
 from ..regular.dfa import lazy
 from ..schema.expr import Keys
-from .clauses import KeySet, ObjectClause
+from .clauses import Each, KeySet, ObjectClause, Some
 
 MAX_FINITE = 1024
 MAX_SIGNATURES = 256
@@ -97,11 +97,15 @@ def alphabet(clauses: Iterable[ObjectClause]) -> Alphabet:
     names: dict[str, None] = {}
     tests: dict[Language, None] = {}
     for clause in clauses:
-        sets = [(each.keys, each.declared) for each in clause.each] + [(some.keys, False) for some in clause.some]
-        for keys, is_declared in sets:
-            for test in keys:
+        parts: list[Each | Some] = [*clause.each, *clause.some]
+        for part in parts:
+            own = declared if isinstance(part, Each) and part.declared else names
+            if part.name is not None:  # nearly every part
+                own[part.name] = None
+                continue
+            for test in part.keys:
                 if isinstance(test, Keys):
-                    (declared if is_declared else names).update(dict.fromkeys(test.names))
+                    own.update(dict.fromkeys(test.names))
                     tests.update(dict.fromkeys(pattern(source) for source in test.patterns))
                 else:
                     tests.update(dict.fromkeys(test.languages))

@@ -116,10 +116,17 @@ class ObjectView:
     def possible(self) -> int:
         """The symbols whose value can be satisfied at all."""
         if self._possible is None:
-            mask = 0
-            for symbol in range(self._alphabet.size):
+            mask, others = 0, self._everything
+            for symbol in self._by_symbol:
+                others &= ~(1 << symbol)
                 if self._reasoner.nonempty(self.goal(symbol)):
                     mask |= 1 << symbol
+            alike = [others] if others else []  # symbols of one goal
+            for members, _ in self._general:
+                alike = [part for both in alike for part in (both & members, both & ~members) if part]
+            for symbols in alike:
+                if self._reasoner.nonempty(self.goal((symbols & -symbols).bit_length() - 1)):
+                    mask |= symbols
             self._possible = mask
         return self._possible
 

@@ -58,7 +58,9 @@ class WeightFormat(ABC):
             prefetch(weights, base + ahead + _CACHE_LINE * line)
 
 
-class _Nibbles(WeightFormat):
+class Nibbles(WeightFormat):
+    """Integers of four bits, with a scale and a minimum for 32 columns."""
+
     activation = INT8
 
     def __init__(self, name: str, *, minima: bool) -> None:
@@ -69,15 +71,24 @@ class _Nibbles(WeightFormat):
     def multiply(
         self, isa: Isa, weights: Buffer, base: Expr, x: Rows, rows: Sequence[Expr], block: Expr, sums: Registers
     ) -> None:
+        vectors, scale, minimum = self.unpack(isa, weights, base)
+        for i, row in enumerate(rows):
+            dot = isa.dot_nibbles(vectors, x.words(row, block))
+            factor, total = splat(x.scale(row, block)), splat(x.scaled_sum(row, block))
+            sums[i] = self.fold(isa, dot, scale, minimum, factor, total, sums[i])
+
+    def unpack(self, isa: Isa, weights: Buffer, base: Expr) -> tuple[Sequence[Expr], Expr, Expr]:
+        """The vectors of the block at byte `base` as `isa` takes them, scales and minima."""
         vectors = isa.load_nibbles(weights, base)
         scale = let(isa.half(weights.vload([base + 128], "uint8x16")))
         minimum = isa.half(weights.vload([base + 144], "uint8x16")) if self._minima else scale * splat(f32(-8.0))
-        minimum = let(minimum)
-        for i, row in enumerate(rows):
-            dot = isa.dot_nibbles(vectors, x.words(row, block))
-            factor = scale * splat(x.scale(row, block))
-            shift = splat(x.scaled_sum(row, block))
-            sums[i] = isa.fma(minimum, shift, isa.fma(dot, factor, sums[i]))
+        return vectors, scale, let(minimum)
+
+    def fold(
+        self, isa: Isa, dot: Expr, scale: Expr, minimum: Expr, factor: Expr, total: Expr, before: Expr
+    ) -> Expr:
+        """`before` and a block's product: `dot` of the integers, `factor` and `total` of the activations."""
+        return isa.fma(minimum, total, isa.fma(dot, scale * factor, before))
 
     def element(self, weights: Buffer, base: Expr, row: Expr, column: Expr) -> Expr:
         q = _nibble(weights, base, row, column)
@@ -220,8 +231,8 @@ class _Floats(WeightFormat):
 FORMATS: dict[str, WeightFormat] = {
     form.name: form
     for form in (
-        _Nibbles("q4_0", minima=False),
-        _Nibbles("q4_1", minima=True),
+        Nibbles("q4_0", minima=False),
+        Nibbles("q4_1", minima=True),
         _Bytes("q8_0", minima=False),
         _Bytes("q8_1", minima=True),
         _SuperBlocks("q4_k", bits=4),

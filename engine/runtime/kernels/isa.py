@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from tvm.tirx.script import builder as T
 
-from .builder import LANES, Buffer, Expr, Function, Kernel, f32, i32, let, splat
+from .builder import LANES, Buffer, Expr, Function, Kernel, f32, i32, let, scratch, span, splat, store
 
 if TYPE_CHECKING:
     from .formats import WeightFormat
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _FLOATS = "float32x8"
 _INTS = "int32x8"
+Word: TypeAlias = Callable[[Expr], Expr]  # word or vector j of a block
 
 # exp2 on [-1/2, 1/2]: minimax polynomial, relative error 2e-7 (the rounding of float32 dominates).
 _EXP2 = (1.535336188e-4, 1.339887440e-3, 9.618437358e-3, 5.550332471e-2, 2.402264791e-1, 6.931472029e-1, 1.0)
@@ -38,6 +39,7 @@ class Isa(ABC):
     name: str
     page_dtype: str  # of KV pages and of what goes in and out of attention
     weight_dtype: str = "uint8"  # of packed matrices
+    tiles = False  # whether there is `dots_nibbles`, and it is worth it
     features: tuple[str, ...]  # what LLVM must be told that the CPU has, whether it knows the CPU or not
 
     def activation(self, form: WeightFormat) -> Activation:
@@ -67,6 +69,12 @@ class Isa(ABC):
     @abstractmethod
     def dot_nibbles(self, vectors: Sequence[Expr], words: Sequence[Expr]) -> Expr:
         """Unsigned 4-bit weights times eight words of int8 activations, exactly: float32x8."""
+
+    def dots_nibbles(self, vectors: Sequence[Word], words: Sequence[Word], count: Expr) -> Sequence[Sequence[Expr]]:
+        """`dot_nibbles` of each of some rows (first index) with each of some groups of eight weight rows, all words in
+        turn; `count` is eight, known when it runs.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def load_bytes(self, weights: Buffer, base: Expr) -> list[Expr]:
@@ -107,6 +115,7 @@ class Avx2(Isa):
     """AVX2, FMA and F16C: every x86 server and desktop since 2013 (Intel) and 2015 (AMD)."""
 
     name = "avx2"
+    tiles = True
     page_dtype = "float16"
     features: tuple[str, ...] = ("avx2", "fma", "f16c")
 
@@ -129,6 +138,22 @@ class Avx2(Isa):
         sums = [_multiply_pairs(v, _bytes(word)) for v, word in zip(vectors, words, strict=True)]
         return T.cast(_add_pairs(_tree_sum(sums)), _FLOATS)
 
+    def dots_nibbles(self, vectors: Sequence[Word], words: Sequence[Word], count: Expr) -> Sequence[Sequence[Expr]]:
+        pairs = [(i, g) for i in range(len(words)) for g in range(len(vectors))]
+        sums = scratch(16 * len(pairs), "int16")
+        place = {pair: span(16 * at, 16) for at, pair in enumerate(pairs)}
+        for pair in pairs:
+            store(sums, splat(T.int16(0), 16), place[pair])
+        with T.serial(count // 2) as two:
+            for j in (two * 2, two * 2 + 1):
+                found = [let(T.reinterpret("uint8x32", vector(j))) for vector in vectors]
+                for i, word in enumerate(words):
+                    row = let(_bytes(word(j)))
+                    for g, vector in enumerate(found):
+                        store(sums, sums[place[i, g]] + _multiply_pairs(vector, row), place[i, g])
+        total = {pair: T.cast(_add_pairs(sums[at]), _FLOATS) for pair, at in place.items()}
+        return [[total[i, g] for g in range(len(vectors))] for i in range(len(words))]
+
     def load_bytes(self, weights: Buffer, base: Expr) -> list[Expr]:
         return [let(T.reinterpret("int8x32", weights.vload([base + 32 * j], "uint8x32"))) for j in range(8)]
 
@@ -148,6 +173,8 @@ class Vnni(Avx2):
 
     On vectors of 32 bytes as in AVX2: wider ones would not read memory faster.
     """
+
+    tiles = False  # not measured: this project has run on no such processor
 
     def __init__(self, name: str, *features: str) -> None:
         self.name = name

@@ -2,8 +2,8 @@
 
 One row of activations is bound by reading the weights: it prefetches. Several rows share each unpacked block, four at
 a time, since more would not fit in the sixteen vector registers of AVX2; the first of them ask for the next weights.
-A row's arithmetic does not depend on which others share its block, so a batch gives bit for bit what each row gives
-alone.
+Many rows, with weights of four bits, go through wider tiles (tiles.py). A row's arithmetic does not depend on which
+others share its block, so a batch gives bit for bit what each row gives alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from .builder import (
     Kernel,
     Registers,
     either,
+    i32,
     let,
+    opaque,
     scratch,
     size,
     span,
@@ -30,9 +32,12 @@ from .builder import (
     when,
     zeros,
 )
-from .formats import WeightFormat
+from .formats import Nibbles, WeightFormat
 from .isa import Isa, narrow
 from .rows import BLOCK, Activation, Rows
+from .tiles import FROM, PANEL, ROWS, Tiles
+
+_STRIP = 4  # at most so many pairs or blocks in a row for a thread
 
 
 @dataclass(frozen=True)
@@ -65,20 +70,32 @@ class Linear(Kernel):
         dtype = "float32" if self.head_dim is None else isa.page_dtype
         y = f.tensor("y", shape, dtype)
 
+        def start(group: Expr, row: Expr) -> Expr:
+            first = zeros() if bias is None else bias[span(group * LANES)]
+            return first if residual is None else residual[row, span(group * LANES)] + first
+
+        def finish(group: Expr, row: Expr, total: Expr) -> None:
+            value = narrow(isa.capped(total, self.cap) if self.cap else total, dtype)
+            if self.head_dim is None:
+                store(y, value, row, span(group * LANES))
+            else:
+                groups = self.head_dim // LANES
+                store(y, value, row, group // groups, span(group % groups * LANES))
+
         def tile(group: Expr, rows: Sequence[Expr], *, prefetch: bool) -> None:
-            place = span(group * LANES)
-            start = zeros() if bias is None else let(bias[place])
-            initial = [start if residual is None else residual[row, place] + start for row in rows]
+            initial = [start(group, row) for row in rows]
             sums = product(isa, self.format, weights, self.columns, group, x, rows, initial, prefetch=prefetch)
             for i, row in enumerate(rows):
-                value = narrow(isa.capped(sums[i], self.cap) if self.cap else sums[i], dtype)
-                if self.head_dim is None:
-                    store(y, value, row, span(group * LANES))
-                else:
-                    groups = self.head_dim // LANES
-                    store(y, value, row, group // groups, span(group % groups * LANES))
+                finish(group, row, sums[i])
 
-        _tiles(count, self.rows // LANES, tile)
+        def wide(tiles: Tiles, group: Expr, first: Expr, number: Expr) -> None:
+            def both(row: Expr, sums: tuple[Expr, Expr]) -> None:
+                for g in range(2):
+                    finish(group + g, row, sums[g])
+
+            tiles.emit((group, group + 1), first, number, start, both)
+
+        _share(isa, self.format, weights, x, count, self.rows // LANES, tile, wide, 2)
 
 
 @dataclass(frozen=True)
@@ -107,7 +124,22 @@ class GatedUnit(Kernel):
         def tile(group: Expr, rows: Sequence[Expr], *, prefetch: bool) -> None:
             gated_block(isa, self, weights, x, y, group, rows, rows, group, prefetch=prefetch)
 
-        _tiles(count, self.rows // BLOCK, tile)
+        def wide(tiles: Tiles, group: Expr, first: Expr, number: Expr) -> None:
+            gated = scratch(PANEL * BLOCK)
+            each = BLOCK // LANES
+            with T.serial(each) as part:
+
+                def both(row: Expr, sums: tuple[Expr, Expr]) -> None:
+                    value = isa.activated(self.activation, sums[0]) * sums[1]
+                    store(gated, value, span((row - first) * BLOCK + part * LANES))
+
+                place = let(group * (2 * each) + part)
+                tiles.emit((place, place + each), first, number, lambda group, row: zeros(), both)
+            with T.serial(number * ROWS) as i:
+                values = [gated[span(i * BLOCK + LANES * e)] for e in range(each)]
+                store_block(isa, self.kind, y, self.rows, first + i, group, values)
+
+        _share(isa, self.format, weights, x, count, self.rows // BLOCK, tile, wide, 1)
 
 
 def gated_block(
@@ -147,22 +179,47 @@ def product(
     return sums
 
 
-def _tiles(count: Expr, groups: int, tile: Callable[..., None]) -> None:
-    """Share the groups of weight rows among threads; each goes through all rows of x while its weights are in cache."""
+def _share(
+    isa: Isa, form: WeightFormat, weights: Buffer, x: Rows, count: Expr, groups: int, tile: Callable[..., None],
+    wide: Callable[[Tiles, Expr, Expr, Expr], None], together: int,
+) -> None:  # fmt: skip
+    """Share the groups of weight rows among threads; each goes through all rows of x while its weights are in cache.
+
+    `wide(tiles, group, first, number)` does `number` tiles of rows from `first` on, `together` groups from `group` on.
+    """
 
     def one() -> None:
         with T.parallel(groups) as group:
             tile(group, [T.int32(0)], prefetch=True)
 
-    def many() -> None:
+    def rest(group: Expr) -> None:
+        with when(count % 4 >= 2):
+            tile(group, [count // 4 * 4 + i for i in range(2)], prefetch=True)
+        with when(count % 2 == 1):
+            tile(group, [count - 1], prefetch=False)
+
+    def several() -> None:
         with T.parallel(groups) as group:
             with when(count >= 4):
                 tile(group, [T.int32(i) for i in range(4)], prefetch=True)
             with T.serial(count // 4 - 1) as four:
                 tile(group, [(four + 1) * 4 + i for i in range(4)], prefetch=False)
-            with when(count % 4 >= 2):
-                tile(group, [count // 4 * 4 + i for i in range(2)], prefetch=True)
-            with when(count % 2 == 1):
-                tile(group, [count - 1], prefetch=False)
+            rest(group)
 
-    either(count == 1, one, many)
+    def many() -> None:
+        assert isinstance(form, Nibbles)
+        strip = max(n for n in range(1, _STRIP + 1) if groups % (n * together) == 0) * together
+        with T.parallel(groups // strip) as index:
+            tiles = Tiles.make(isa, form, weights, x)
+            with T.serial(strip // together) as i:
+                group = let(index * strip + i * together)
+                with T.serial((count // ROWS * ROWS + PANEL - 1) // PANEL) as panel:
+                    first = let(panel * PANEL)
+                    wide(tiles, group, first, opaque(T.min(i32(PANEL // ROWS), (count - first) // ROWS)))
+                with T.serial(together) as g:
+                    rest(group + g)
+
+    if isa.tiles and isinstance(form, Nibbles) and groups % together == 0:
+        either(count == 1, one, lambda: either(count < FROM, several, many))
+    else:
+        either(count == 1, one, several)

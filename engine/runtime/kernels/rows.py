@@ -39,7 +39,11 @@ class Rows:
 
     def words(self, row: Expr, block: Expr) -> Sequence[Expr]:
         """int8 rows: the block's 32 values as eight int32."""
-        return [T.reinterpret("int32", self.buffer.vload([row, block * BLOCK + 4 * j], "uint8x4")) for j in range(8)]
+        return [self.word(row, block, j) for j in range(8)]
+
+    def word(self, row: Expr, block: Expr, j: Expr) -> Expr:
+        """One of them."""
+        return T.reinterpret("int32", self.buffer.vload([row, block * BLOCK + 4 * j], "uint8x4"))
 
     def scale(self, row: Expr, block: Expr) -> Expr:
         return self._field(row, block, 0)
