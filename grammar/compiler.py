@@ -318,18 +318,19 @@ class GrammarCompiler:
 
     def _kept(self, key: tuple[object, ...] | None, build: Callable[[Arena], CompiledGrammar]) -> CompiledGrammar:
         with self._lock:
-            found = self._cache.get(key) if key is not None else None
-            if found is not None and key is not None:
-                self._cache.move_to_end(key)
-                self.hits += 1
-                return found
-            self.misses += 1
+            # Known grammars fill the tables as well: each key that an open object has used is remembered there.
             tables = self._arena.tables
             if tables.nbytes() > self._arena_bytes or tables.crowded:
                 self._cache.clear()
                 self._arena = Arena(self.vocabulary, self._mask_bytes)
                 COLLECTOR.dropped += 1
             arena = self._arena
+            found = self._cache.get(key) if key is not None else None
+            if found is not None and key is not None:
+                self._cache.move_to_end(key)
+                self.hits += 1
+                return found
+            self.misses += 1
         with COURTESY.working(), COLLECTOR.held():  # outside the lock: a hit must not wait for a slow compile
             grammar = build(arena)
         if key is not None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -407,6 +408,21 @@ def test_a_small_arena_gives_way_and_old_matchers_go_on() -> None:
     assert rows.any(axis=1).all()
 
 
+def test_a_known_grammar_begins_anew_once_texts_have_filled_its_tables() -> None:
+    made = compiler(arena_bytes=1 << 20)
+    chance = random.Random(5)
+    sizes = []
+    for _ in range(60):
+        matcher = made.json_object().matcher()
+        text = "{" + ",".join(f'"{chance.randbytes(20).hex()}":1' for _ in range(20))
+        assert all(matcher.accept(byte) for byte in text.encode())
+        assert mask(matcher).any()
+        finish(matcher)
+        sizes.append(made._arena.tables.nbytes())
+    assert max(sizes) < 2 << 20
+    assert any(after < before for before, after in pairwise(sizes))
+
+
 def test_equal_schemas_hit_the_cache() -> None:
     made = compiler()
     first = made.json_schema({"type": "object", "properties": {"a": True, "b": True}, "title": "t"})
@@ -433,8 +449,6 @@ def test_the_order_of_properties_counts_below_any_name(around: str) -> None:
 
 
 def test_what_is_no_plain_json_is_not_mistaken_for_it() -> None:
-    from decimal import Decimal
-
     made = compiler()
     number, text = made.json_schema({"const": Decimal("1")}), made.json_schema({"const": "Decimal('1')"})
     assert number.accepts("1")

@@ -425,8 +425,9 @@ class Tables:
     @property
     def crowded(self) -> bool:
         """Whether some array is more than half full: the next grammar had better begin with new tables."""
-        frames, stacks = self._frames_used / FRAMES, len(self.stacks) / TEMPORARY
-        return 2 * max(self._edges_used / EDGES, self._words_used / WORDS, frames, stacks) > 1
+        rows = self._dense_used / DENSE_ROWS, (self._sparse_used - DENSE_ROWS) / (ROWS - DENSE_ROWS)
+        pools = self._edges_used / EDGES, self._words_used / WORDS, self._transitions_used / TRANSITIONS
+        return 2 * max(*rows, *pools, self._frames_used / FRAMES, len(self.stacks) / TEMPORARY) > 1
 
     @property
     def counts(self) -> dict[str, int]:
