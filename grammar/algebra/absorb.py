@@ -64,7 +64,8 @@ def absorbed(kinds: Kinds, clauses: Sequence[ObjectClause]) -> tuple[ObjectClaus
     simpler = {clause.identity: clause for clause in (_simplified(kinds, clause) for clause in clauses)}
     by_size = sorted(simpler.values(), key=lambda clause: len(clause.demands))
     # What contains a clause demands no more than it does, so it is found under the rarest of its own demands.
-    counts = Counter(chain.from_iterable(clause.demands for clause in by_size)) if len(by_size) > FEW else None
+    many = len(by_size) > FEW and len(by_size) > 2 * len(by_size[-1].demands)
+    counts = Counter(chain.from_iterable(clause.demands for clause in by_size)) if many else None
     filed: dict[object, list[ObjectClause]] = {None: []}
     kept: list[ObjectClause] = []
     for clause in by_size:

@@ -122,6 +122,11 @@ class ObjectClause:
     high: int | None = None
     evaluated: tuple[KeyTest, ...] = ()
 
+    @property
+    def size(self) -> int:
+        """How many parts it has."""
+        return len(self.each) + len(self.some)
+
     @lazy
     def demands(self) -> frozenset[tuple[object, ...]]:
         """The parts by content."""
@@ -197,6 +202,11 @@ class ArrayClause:
     repeats: bool = False
     evaluated: tuple[tuple[int, int | None], ...] = ()
     evaluated_by: tuple[Literal, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many parts it has."""
+        return len(self.each) + len(self.counts)
 
     @lazy
     def identity(self) -> tuple[object, ...]:

@@ -256,7 +256,7 @@ class _Fold:
             )
         self.work(len(left) * len(right))
         self.goals.effort.spend(
-            len(left) * len(right) * (8 + len(left[0].each) + len(right[0].each)) if left and right else 0
+            len(left) * len(right) * (8 + left[0].size + right[0].size) if left and right else 0
         )
         out: dict[tuple[object, ...], Any] = {}
         for a in left:
