@@ -228,8 +228,10 @@ async def company(address: str) -> dict[str, float]:
             await asyncio.sleep(TICK)
         begun = time.monotonic()
         await asyncio.sleep(ALONE_SECONDS)
+        alone = time.monotonic()
+        crowding = await asyncio.to_thread(_crowding)  # takes a core itself
+        await asyncio.sleep(WORK_SECONDS)
         hostile = time.monotonic()
-        crowding = await asyncio.to_thread(_crowding)
         pauses: dict[str, float] = {}
         answers: dict[str, httpx.Response] = {}
         for name, body in asked.items():
@@ -254,7 +256,7 @@ async def company(address: str) -> dict[str, float]:
         "hostile": float(len(asked)),
         "hostile_wrong": float(len(wrong)),
         "hostile_slowest_s": max(took.values()),
-        "pause_alone_s": max(stream.pause(begun, hostile, late) for stream in (free, tied)),
+        "pause_alone_s": max(stream.pause(begun, alone, late) for stream in (free, tied)),
         "pause_free_s": free.pause(hostile, ended, late),
         "pause_tied_s": tied.pause(hostile, ended, late),
         "crowding": crowding,
