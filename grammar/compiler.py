@@ -6,6 +6,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ _ANY_OBJECT: Final = {"type": "object"}
 
 
 class CompiledGrammar:
-    """A grammar ready for requests; immutable, shared by all that use it, safe for threads."""
+    """A grammar ready for requests; shared by all that use it, safe for threads. What it allows never changes."""
 
     def __init__(
         self,
@@ -53,13 +54,25 @@ class CompiledGrammar:
         """"json_schema", "json_object", "regex", "choice", "grammar" or "structural_tag"."""
         self.rules = GrammarReport() if rules is None else rules
         """Of a grammar of rules: which are used and which are not, and warnings."""
-        self._automaton = automaton
-        self._level = level
+        self._made = automaton, level
+        self._again: Callable[[], CompiledGrammar] | None = None
         self._report = report
+
+    @property
+    def _automaton(self) -> JsonAutomaton | TextAutomaton | GrammarAutomaton:
+        return self._made[0]
+
+    @property
+    def _level(self) -> TokenLevel | CanonicalLevel:
+        return self._made[1]
 
     def matcher(self) -> Matcher:
         """A new matcher at the beginning of a text."""
-        return self._level.matcher(self._automaton)
+        # Texts fill the tables too: each key that an open object has used is remembered there.
+        if self._again is not None and self._automaton.tables.crowded:
+            self._made = self._again()._made
+        automaton, level = self._made
+        return level.matcher(automaton)
 
     @property
     def canonical(self) -> bool:
@@ -70,7 +83,10 @@ class CompiledGrammar:
         """The same grammar for canonical tokens only."""
         assert isinstance(self._level, TokenLevel)
         level = CanonicalLevel.over(self._level, tokenizer)
-        return CompiledGrammar(self._automaton, level, self.kind, self._report, self.rules)
+        made = CompiledGrammar(self._automaton, level, self.kind, self._report, self.rules)
+        if (again := self._again) is not None:
+            made._again = lambda: again().with_canonical(tokenizer)
+        return made
 
     def accepts(self, text: str | bytes) -> bool:
         """Whether the grammar allows the whole text (bytes are UTF-8): the byte automaton's verdict."""
@@ -318,7 +334,6 @@ class GrammarCompiler:
 
     def _kept(self, key: tuple[object, ...] | None, build: Callable[[Arena], CompiledGrammar]) -> CompiledGrammar:
         with self._lock:
-            # Known grammars fill the tables as well: each key that an open object has used is remembered there.
             tables = self._arena.tables
             if tables.nbytes() > self._arena_bytes or tables.crowded:
                 self._cache.clear()
@@ -333,6 +348,7 @@ class GrammarCompiler:
             self.misses += 1
         with COURTESY.working(), COLLECTOR.held():  # outside the lock: a hit must not wait for a slow compile
             grammar = build(arena)
+        grammar._again = partial(self._kept, key, build)
         if key is not None:
             with self._lock:
                 if arena is self._arena:

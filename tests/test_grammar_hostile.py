@@ -30,6 +30,7 @@ from slipcast.grammar import (
     UnsatisfiableError,
     Vocabulary,
 )
+from slipcast.grammar.automaton import tables
 
 SECONDS = 8.0
 """Of CPU time for compiling and the first mask: two are promised, and where tests run other programs run as well.
@@ -421,6 +422,20 @@ def test_a_known_grammar_begins_anew_once_texts_have_filled_its_tables() -> None
         sizes.append(made._arena.tables.nbytes())
     assert max(sizes) < 2 << 20
     assert any(after < before for before, after in pairwise(sizes))
+
+
+def test_a_grammar_that_is_held_for_ever_gets_new_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "ROWS", tables.DENSE_ROWS + 40_000)
+    made = compiler()
+    held = made.json_object()
+    chance = random.Random(6)
+    for _ in range(40):
+        matcher = held.matcher()
+        text = "{" + ",".join(f'"{chance.randbytes(30).hex()}":1' for _ in range(30))
+        assert all(matcher.accept(byte) for byte in text.encode())
+        assert mask(matcher).any()
+        finish(matcher)
+    assert held.accepts(b'{"a":1}')
 
 
 def test_equal_schemas_hit_the_cache() -> None:
