@@ -12,11 +12,13 @@ from .alphabet import Alphabet, alphabet
 from .arrays import ArrayProgress, ArrayView
 from .clauses import ArrayClause, ObjectClause
 from .costs import FAR, Costs
+from .distinct import MAX_DISTINCT
 from .goals import Goal
 from .objects import ObjectView, Progress, bits
 
 __all__ = [
     "FAR",
+    "MAX_DISTINCT",
     "Algebra",
     "Alphabet",
     "ArrayClause",

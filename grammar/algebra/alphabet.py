@@ -97,6 +97,7 @@ def alphabet(clauses: Iterable[ObjectClause]) -> Alphabet:
     names: dict[str, None] = {}
     tests: dict[Language, None] = {}
     for clause in clauses:
+        names.update((name, None) for members in clause.excluded for name, _ in members)
         parts: list[Each | Some] = [*clause.each, *clause.some]
         for part in parts:
             own = declared if isinstance(part, Each) and part.declared else names

@@ -12,12 +12,12 @@ from typing import NamedTuple, Protocol
 
 from ..errors import BudgetError
 from ..regular.dfa import lazy
-from ..schema.expr import AnyOf, Const
 from ..schema.values import Canonical
 from .clauses import ArrayClause
 from .distinct import MAX_DISTINCT, Distinct
 from .fits import ENDLESS, fits
-from .goals import Goal, Goals, Literal
+from .goals import Goal, Literal
+from .rivals import Reasoner, Rivals
 
 MAX_CHOICES = 64
 MAX_STATES = 20_000
@@ -33,25 +33,19 @@ class ArrayProgress(NamedTuple):
     length    number of items, no further than matters
     counts    for each counted demand how many items met it, no further than matters
     repeated  whether two equal items were seen, where the clause asks for them
+    rivals    which of the excluded values begin with the items so far, as bits; `length` is exact while there are any
     """
 
     length: int
     counts: tuple[int, ...]
     repeated: bool
+    rivals: int = 0
 
 
-class ArrayReasoner(Protocol):
+class ArrayReasoner(Reasoner, Protocol):
     """What a view needs to know of goals."""
 
-    goals: Goals
-
-    def nonempty(self, goal: Goal) -> bool: ...
-
     def values(self, goal: Goal, limit: int) -> list[Canonical] | None: ...
-
-    def const_node(self, value: Canonical) -> Const: ...
-
-    def any_const_node(self, values: Seen) -> AnyOf: ...
 
 
 class ArrayView:
@@ -83,7 +77,8 @@ class ArrayView:
         self._counted: dict[ArrayProgress, bool] = {}
         self._distinct = Distinct(self.goal, self.tail, reasoner) if clause.unique else None
         self._kinds: dict[tuple[int, ...], list[frozenset[int]]] = {}
-        self.start = ArrayProgress(0, (0,) * len(clause.counts), False)
+        self._rivals = Rivals([dict(enumerate(items)) for items in clause.excluded], reasoner)
+        self.start = ArrayProgress(0, (0,) * len(clause.counts), False, self._rivals.every)
 
     @property
     def records(self) -> bool:
@@ -119,7 +114,7 @@ class ArrayView:
     def dominates(self, better: ArrayProgress, worse: ArrayProgress) -> bool:
         """Whether whatever can follow `worse` can follow `better` as well."""
         return (
-            better.length == worse.length
+            (better.length, better.rivals) == (worse.length, worse.rivals)
             and better.repeated >= worse.repeated
             and all(
                 a == b or (part.high is None and a > b)
@@ -133,6 +128,7 @@ class ArrayView:
             progress.length >= self.low
             and all(count >= part.low for count, part in zip(progress.counts, self._counts, strict=True))
             and (progress.repeated or not self.repeats)
+            and not (progress.rivals and self._rivals.met(progress.rivals, progress.length))
         )
 
     def still(self, progress: ArrayProgress) -> int:
@@ -145,7 +141,7 @@ class ArrayView:
 
         None where they cannot be added one after the other without regard to each other.
         """
-        if self.records or self.high is not None or progress.length < self.tail:
+        if self.records or self.high is not None or progress.length < self.tail or progress.rivals:
             return None
         if any(part.high is not None or part.stop is not None for part in self._counts):
             return None
@@ -162,6 +158,21 @@ class ArrayView:
         `seen` holds the values so far where they matter. Where liveness depends on the value (few values are left), the
         option is split by value, so that it never does for the caller.
         """
+        at = progress.length
+        for goal, after in self._options(progress, seen):
+            if not progress.rivals:
+                yield goal, after
+                continue
+            differs = self._rivals.differs(goal, at, progress.rivals)
+            if differs is not None:
+                yield differs, after
+            for same, value, rivals in self._rivals.agrees(goal, at, progress.rivals):
+                there = after._replace(length=at + 1, rivals=rivals)
+                if self.live(there, (*seen, value) if self.records else seen):
+                    yield same, there
+
+    def _options(self, progress: ArrayProgress, seen: Seen) -> Iterator[tuple[Goal, ArrayProgress]]:
+        """`options`, rivals aside."""
         if self.high is not None and progress.length >= self.high:
             return
         given: set[Goal] = set()
@@ -188,9 +199,19 @@ class ArrayView:
             return True
         if not self._counts_live(progress):
             return False
+        if progress.rivals:
+            alone = progress._replace(rivals=0)
+            return self.live(alone, seen, extra) and self._differs(progress, seen)
         if self._distinct is not None:
             return self._distinct.enough(progress.length, self._until(progress), seen, extra)
         return progress.repeated or not self.repeats or self._can_repeat(progress, seen)
+
+    def _differs(self, progress: ArrayProgress, seen: Seen) -> bool:
+        """Whether further items can make the array differ from each rival."""
+        ways = self._options(progress, seen)
+        if any(self._rivals.differs(goal, progress.length, progress.rivals) is not None for goal, _ in ways):
+            return True
+        return self._goals.depth.enter(lambda: next(self.options(progress, seen), None) is not None)
 
     def _until(self, progress: ArrayProgress) -> int:
         """The length at which the array may end at the latest, if it ends as soon as it can."""
@@ -198,7 +219,7 @@ class ArrayView:
 
     def _counts_live(self, progress: ArrayProgress) -> bool:
         """Whether positions, demands and the number of items leave a way to the end, equality of items aside."""
-        progress = progress._replace(repeated=False)
+        progress = progress._replace(repeated=False, rivals=0)
         found = self._counted.get(progress)
         if found is None:
             found = self._counted[progress] = self._search(progress)

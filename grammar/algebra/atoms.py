@@ -32,7 +32,9 @@ from .clauses import (
     CountAt,
     Each,
     EachAt,
+    Items,
     KeySet,
+    Members,
     Named,
     ObjectClause,
     Some,
@@ -89,7 +91,7 @@ class Atoms:
             case Types(types=types):
                 return None if ("object" in types) is sign else ()
             case Const(value=("object", members)):
-                return self._const_object(members, sign)
+                return (self._const_object(members, sign),)
             case Const():
                 return () if sign else None
             case EachProperty(keys=keys, then=then, evaluates=evaluates):
@@ -121,7 +123,7 @@ class Atoms:
             case Types(types=types):
                 return None if ("array" in types) is sign else ()
             case Const(value=("array", items)):
-                return self._const_array(items, sign)
+                return (self._const_array(items, sign),)
             case Const():
                 return () if sign else None
             case EachItem(start=start, stop=stop, then=then, evaluates=evaluates):
@@ -148,27 +150,20 @@ class Atoms:
                 return (ArrayClause(unique=True),) if sign else (ArrayClause(repeats=True),)
         return None if sign else ()
 
-    def _const_object(self, value: tuple[tuple[str, Canonical], ...], sign: bool) -> tuple[ObjectClause, ...]:
+    def _const_object(self, value: Members, sign: bool) -> ObjectClause:
+        if not sign:
+            return ObjectClause(excluded=(value,))
         members = [(Keys((name,)), self.const_node(member)) for name, member in value]
         others = (Keys(tuple(name for name, _ in value), negated=True),)
-        if sign:
-            each = tuple(Each((keys,), ((node, True),)) for keys, node in members)
-            some = tuple(Some((keys,)) for keys, _ in members)
-            return (ObjectClause(each=(*each, Each(others, (NEVER,))), some=some),)
-        out = [ObjectClause(some=(Some(others),))]
-        for keys, node in members:
-            out += [_none((keys,)), _some((keys,), (node, False))]
-        return tuple(out)
+        each = tuple(Each((keys,), ((node, True),)) for keys, node in members)
+        some = tuple(Some((keys,)) for keys, _ in members)
+        return ObjectClause(each=(*each, Each(others, (NEVER,))), some=some)
 
-    def _const_array(self, value: tuple[Canonical, ...], sign: bool) -> tuple[ArrayClause, ...]:
-        size = len(value)
-        nodes = [self.const_node(item) for item in value]
-        if sign:
-            each = tuple(EachAt(i, i + 1, ((node, True),)) for i, node in enumerate(nodes))
-            return (ArrayClause(each=each, low=size, high=size),)
-        out = [ArrayClause(counts=(CountAt(i, i + 1, (node, False), 1, None),)) for i, node in enumerate(nodes)]
-        shorter = [ArrayClause(high=size - 1)] if size else []
-        return (*out, *shorter, ArrayClause(low=size + 1))
+    def _const_array(self, value: Items, sign: bool) -> ArrayClause:
+        if not sign:
+            return ArrayClause(excluded=(value,))
+        each = tuple(EachAt(i, i + 1, ((self.const_node(item), True),)) for i, item in enumerate(value))
+        return ArrayClause(each=each, low=len(value), high=len(value))
 
 
 def _none(keys: KeySet) -> ObjectClause:

@@ -16,6 +16,7 @@ from typing import TypeAlias, TypeVar
 from ..regular import Language, pattern
 from ..regular.dfa import lazy
 from ..schema.expr import Keys, Never
+from ..schema.values import Canonical
 from .goals import Literal
 
 
@@ -29,6 +30,10 @@ class Named:
 
 KeyTest: TypeAlias = Keys | Named
 KeySet: TypeAlias = tuple[KeyTest, ...]  # keys that pass every test; () is all keys
+
+Members: TypeAlias = tuple[tuple[str, Canonical], ...]
+Items: TypeAlias = tuple[Canonical, ...]
+"""What a canonical object or array holds."""
 
 ALL_KEYS: KeySet = ()
 EVERY_KEY = Keys(negated=True)
@@ -114,23 +119,27 @@ class Some:
 
 @dataclass(frozen=True, eq=False)
 class ObjectClause:
-    """A conjunction over one object. `low <= number of properties <= high`."""
+    """A conjunction over one object. `low <= number of properties <= high`; it is none of `excluded`."""
 
     each: tuple[Each, ...] = ()
     some: tuple[Some, ...] = ()
     low: int = 0
     high: int | None = None
     evaluated: tuple[KeyTest, ...] = ()
+    excluded: tuple[Members, ...] = ()
 
     @property
     def size(self) -> int:
         """How many parts it has."""
-        return len(self.each) + len(self.some)
+        return len(self.each) + len(self.some) + len(self.excluded)
 
     @lazy
     def demands(self) -> frozenset[tuple[object, ...]]:
         """The parts by content."""
-        return frozenset([part.identity for part in self.each] + [part.identity for part in self.some])
+        parts: list[tuple[object, ...]] = [("not", members) for members in self.excluded]
+        parts += [each.identity for each in self.each]
+        parts += [some.identity for some in self.some]
+        return frozenset(parts)
 
     @lazy
     def each_by_name(self) -> tuple[dict[str, list[Each]], list[Each]]:
@@ -161,6 +170,7 @@ class ObjectClause:
             max(clause.low for clause in parts),
             _least(clause.high for clause in parts),
             tuple(dict.fromkeys(test for clause in parts for test in clause.evaluated)),
+            _merge(members for clause in parts for members in clause.excluded),
         )
 
 
@@ -192,7 +202,7 @@ class CountAt:
 
 @dataclass(frozen=True, eq=False)
 class ArrayClause:
-    """A conjunction over one array. `unique`: no two items are equal; `repeats`: some two are."""
+    """A conjunction over one array. `unique`: no two items are equal; `repeats`: some two are; none of `excluded`."""
 
     each: tuple[EachAt, ...] = ()
     counts: tuple[CountAt, ...] = ()
@@ -202,11 +212,12 @@ class ArrayClause:
     repeats: bool = False
     evaluated: tuple[tuple[int, int | None], ...] = ()
     evaluated_by: tuple[Literal, ...] = ()
+    excluded: tuple[Items, ...] = ()
 
     @property
     def size(self) -> int:
         """How many parts it has."""
-        return len(self.each) + len(self.counts)
+        return len(self.each) + len(self.counts) + len(self.excluded)
 
     @lazy
     def identity(self) -> tuple[object, ...]:
@@ -214,7 +225,8 @@ class ArrayClause:
         each = frozenset(part.identity() for part in self.each)
         counts = frozenset(part.identity() for part in self.counts)
         by = frozenset((id(expr), sign) for expr, sign in self.evaluated_by)
-        return each, counts, self.low, self.high, self.unique, self.repeats, frozenset(self.evaluated), by
+        plain = self.low, self.high, self.unique, self.repeats, frozenset(self.evaluated), frozenset(self.excluded)
+        return each, counts, by, *plain
 
     @staticmethod
     def meet(clauses: Sequence[ArrayClause]) -> ArrayClause:
@@ -231,6 +243,7 @@ class ArrayClause:
             any(clause.repeats for clause in parts),
             tuple(dict.fromkeys(span for clause in parts for span in clause.evaluated)),
             tuple(literal for clause in parts for literal in clause.evaluated_by),
+            _merge(items for clause in parts for items in clause.excluded),
         )
 
 
@@ -246,7 +259,7 @@ P = TypeVar("P")
 
 
 def _merge(parts: Iterable[P]) -> tuple[P, ...]:
-    return tuple(dict.fromkeys(parts))  # parts go by identity: forms are made once, so equal parts are mostly one
+    return tuple(dict.fromkeys(parts))  # `Each` and the like go by identity: made once, so equal ones are mostly one
 
 
 def holds_key(keys: KeySet, name: str) -> bool:

@@ -99,12 +99,14 @@ class Costs:
     def _object(self, view: ObjectView, progress: Progress) -> int:
         if view.closable(progress):
             return 1
-        if view.plain:
+        if view.plain and not progress.rivals:
             return min(FAR, 1 + self._missing(view, progress))
         allowed = view.allowed(progress)
         pending = view.pending(progress) & allowed
         if pending:  # the order of what must come does not matter, so one of them stands for all
             return self.property(view, progress, bits(pending)[0])
+        if progress.rivals:
+            return min((self.property(view, progress, symbol) for symbol in bits(allowed)), default=FAR)
         now = view.fewest(progress)
         return min(
             (
@@ -176,7 +178,7 @@ class Costs:
             total += (1 if seen else 2) * (1 + self.value(view.goal(progress.length)))
             progress = progress._replace(repeated=True)
         while not view.closable(progress):
-            if view.plain:
+            if view.plain and not progress.rivals:
                 return min(FAR, total + self._items(view, progress.length))
             wanted = view.wanted(progress)
             if wanted is not None:

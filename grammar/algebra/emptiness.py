@@ -112,7 +112,8 @@ class Emptiness:
         if self._limited and not writable.objects((clause,)):
             return False
         required = {name for some in clause.some if (name := some.name) is not None}
-        if len(required) == len(clause.some) and clause.low <= len(required) and clause.high is None:
+        unbounded = clause.low <= len(required) and clause.high is None
+        if len(required) == len(clause.some) and unbounded and not clause.excluded:
             return all(self.nonempty(self._property(clause, name)) for name in required)
         return ObjectView(clause, alphabet([clause]), self, ordered=False).satisfiable()
 
@@ -152,7 +153,7 @@ class Emptiness:
 
     def _array_value(self, clause: ArrayClause, items: tuple[Canonical, ...]) -> bool:
         """Whether items that satisfy `each` by position satisfy the rest of the clause."""
-        if len(items) < clause.low:
+        if len(items) < clause.low or items in clause.excluded:
             return False
         distinct = len(set(items)) == len(items)
         if (clause.unique and not distinct) or (clause.repeats and distinct):
@@ -193,6 +194,8 @@ class Emptiness:
         for row in rows:
             members = tuple(sorted((name, value) for name, value in zip(names, row, strict=True) if value is not None))
             if len(members) < clause.low or (clause.high is not None and len(members) > clause.high):
+                continue
+            if members in clause.excluded:
                 continue
             if all(
                 any(

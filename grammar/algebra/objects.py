@@ -7,13 +7,15 @@ counts within bounds. That is the whole of "no dead end" for objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from ..schema.values import Canonical
 from .alphabet import Alphabet
 from .clauses import ObjectClause
-from .goals import Goal, Goals, Literal
+from .goals import Goal, Literal
+from .rivals import Reasoner, Rivals
 
 NEVER_ENDS = 1 << 30
 
@@ -25,20 +27,15 @@ class Progress(NamedTuple):
     done   demands met, as bits
     size   number of properties, no further than matters
     at     the rank from which declared keys may still come
+    rivals  which of the excluded values agree with all properties so far, as bits, and written  how many these are
     """
 
     used: int = 0
     done: int = 0
     size: int = 0
     at: int = 0
-
-
-class Reasoner(Protocol):
-    """What a view needs to know of goals."""
-
-    goals: Goals
-
-    def nonempty(self, goal: Goal) -> bool: ...
+    rivals: int = 0
+    written: int = 0
 
 
 class ObjectView:
@@ -92,7 +89,19 @@ class ObjectView:
         self._live: dict[Progress, bool] = {}
         self._allowed: dict[Progress, int] = {}
         self._possible: int | None = None
-        self.start = Progress()
+        self._ordered = ordered
+        # Those that no object of the clause can be are left out, as far as that is plain.
+        excluded = [{index[name]: value for name, value in members} for members in clause.excluded]
+        self._rivals = Rivals([members for members in excluded if self._fits(members)], reasoner)
+        self.start = Progress(rivals=self._rivals.every)
+
+    def _fits(self, members: Mapping[int, Canonical]) -> bool:
+        """Whether an object with just these keys has all that are required, and not too many or too few."""
+        return (
+            all(symbol in members for symbol in bits(self.required))
+            and self.low <= len(members)
+            and (self.high is None or len(members) <= self.high)
+        )
 
     def goal(self, symbol: int) -> Goal:
         """What the value of a property with this key must satisfy."""
@@ -136,7 +145,7 @@ class ObjectView:
 
     def satisfiable(self) -> bool:
         """Whether some object satisfies the clause."""
-        if self._simple:
+        if self._simple and not self.start.rivals:
             return self.required_possible()
         return self.live(self.start)
 
@@ -148,7 +157,10 @@ class ObjectView:
     def closable(self, progress: Progress) -> bool:
         """Whether the object may end here."""
         return (
-            not self.pending(progress) and progress.done == (1 << len(self._demands)) - 1 and progress.size >= self.low
+            not self.pending(progress)
+            and progress.done == (1 << len(self._demands)) - 1
+            and progress.size >= self.low
+            and not (progress.rivals and self._rivals.met(progress.rivals, progress.written))
         )
 
     def allowed(self, progress: Progress) -> int:
@@ -163,10 +175,10 @@ class ObjectView:
         pending = self.pending(progress) & ~self._from[self._end]
         if pending:  # in schema order no key may pass over a required one
             available &= ~self._from[self._first_rank(pending) + 1]
-        if self._simple:
-            return available
         mask = 0
-        for symbol in bits(available):
+        if self._simple:
+            mask = available & ~sum(1 << symbol for symbol in self._rivals.places(progress.rivals))
+        for symbol in bits(available & ~mask):
             if next(self.options(progress, symbol), None) is not None:
                 mask |= 1 << symbol
         return mask
@@ -178,6 +190,20 @@ class ObjectView:
 
     def options(self, progress: Progress, symbol: int) -> Iterator[tuple[Goal, Progress]]:
         """The ways to go on with this key: what its value must satisfy, and where that leads. All of them are live."""
+        if not progress.rivals:
+            yield from self._options(progress, symbol)
+            return
+        for goal, after in self._options(progress, symbol):
+            differs = self._rivals.differs(goal, symbol, progress.rivals)
+            if differs is not None:
+                yield differs, after
+            for same, _, rivals in self._rivals.agrees(goal, symbol, progress.rivals):
+                there = after._replace(rivals=rivals, written=progress.written + 1)
+                if self.live(there):
+                    yield same, there
+
+    def _options(self, progress: Progress, symbol: int) -> Iterator[tuple[Goal, Progress]]:
+        """`options`, rivals aside."""
         goal = self.goal(symbol)
         if self._simple:
             yield goal, self._after(progress, symbol, 0)
@@ -214,6 +240,9 @@ class ObjectView:
         return max(len(bits(pending)) + extra, min(self.low - progress.size, NEVER_ENDS - 1))
 
     def _compute_live(self, progress: Progress) -> bool:
+        if progress.rivals:
+            alone = progress._replace(rivals=0, written=0)
+            return self.live(alone) and (self.closable(progress) or self._differs(progress, alone))
         need = self.fewest(progress)
         if need >= NEVER_ENDS:
             return False
@@ -222,6 +251,19 @@ class ObjectView:
         available = self._available(progress)
         endless = available & self._alphabet.class_mask
         return bool(endless) or progress.size + available.bit_count() >= self.low
+
+    def _differs(self, progress: Progress, alone: Progress) -> bool:
+        """Whether further properties can make the object differ from each rival; `alone`: the same without them."""
+        symbols = bits(self.allowed(alone))
+        ways = ((symbol, goal) for symbol in symbols for goal, _ in self._options(alone, symbol))
+        if any(self._rivals.differs(goal, symbol, progress.rivals) is not None for symbol, goal in ways):
+            return True
+        pending = self.pending(progress)
+        if pending and not self._ordered:  # each must come, so the order makes no difference
+            symbols = bits(pending & -pending)
+        return self._goals.depth.enter(
+            lambda: any(next(self.options(progress, symbol), None) is not None for symbol in symbols)
+        )
 
     def _cover(self, waiting: list[int], instances: list[tuple[int, tuple[Literal, ...]]], free: int) -> int:
         """The least number of further properties, beside `instances`, with which all `waiting` demands are met."""

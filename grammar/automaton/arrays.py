@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
-from ..algebra import ArrayProgress, ArrayView, Goal, bits
+from ..algebra import MAX_DISTINCT, ArrayProgress, ArrayView, Goal, bits
 from ..schema.values import Canonical, canonical, parse_json
 from .alternatives import merged
 from .answers import DEPENDS, Answer
@@ -18,9 +18,13 @@ Seen = tuple[Canonical, ...] | None  # items so far, where they matter; None: th
 
 
 class ArrayHandler(FrameHandler):
-    """Some alternatives of an array after an item. `depth`: levels of indentation of an item (pretty mode only)."""
+    """Some alternatives of an array after an item. `depth`: levels of indentation of an item (pretty mode only).
 
-    __slots__ = ("_frame", "_values", "alternatives", "builder", "closing_tags", "depth", "number", "seen")
+    Where the last item is not known, a next one may begin, and no more is said of it (`_begun`), unless it is a string
+    that no value shuts off the beginning of.
+    """
+
+    __slots__ = ("_foreseen", "_frame", "_values", "alternatives", "builder", "closing_tags", "depth", "number", "seen")
 
     def __init__(
         self, builder: Builder, number: int, alternatives: tuple[Alternative, ...], seen: Seen, depth: int
@@ -36,6 +40,7 @@ class ArrayHandler(FrameHandler):
                 self.closing_tags |= own
         self._values: tuple[Position, _AfterItem] | bool | None = False  # False: not looked for yet
         self._frame: tuple[int, int] | None = None
+        self._foreseen: bool | None = None
 
     @staticmethod
     def open(builder: Builder, position: Position, depth: int) -> tuple[int, int] | None:
@@ -65,8 +70,27 @@ class ArrayHandler(FrameHandler):
         if values is None:
             return None
         position, after = values
+        if self.seen is None and not _loose(self.builder, position):
+            return self.builder.lexemes.spacing.begun(), self.frame()[1]
         return value_frame(
             self.builder, position, after, first_item=first, closable=first and bool(self.closing_tags)
+        )
+
+    @property
+    def foreseen(self) -> bool:
+        """Whether it makes no difference to what may come next that the last item is not known."""
+        if self._foreseen is None:
+            values = self.values()
+            self._foreseen = values is None or _loose(self.builder, values[0]) or self._endless()
+        return self._foreseen
+
+    def _endless(self) -> bool:
+        """Whether there is a further value whichever have come."""
+        algebra = self.builder.algebra
+        return any(
+            view.unique and view.plain and algebra.values(view.goal(progress.length), MAX_DISTINCT) is None
+            for view, progress, _ in self.alternatives
+            if next(view.options(progress, ()), None) is not None
         )
 
     def endings(self) -> Iterator[tuple[int, int]]:
@@ -92,14 +116,14 @@ class ArrayHandler(FrameHandler):
         if not parts:
             return None
         position = self.builder.position(parts)
-        return position, _AfterItem(self, position, tuple([tuple(group) for group in groups]))
+        return position, _AfterItem(self, tuple([tuple(group) for group in groups]))
 
     def step(self, label: int, texts: Texts | None) -> Answer:
         if label == ITEM_NEXT:
             return self.item(first=False)
         if label == ARRAY_CLOSE:
             return self.close()
-        return None
+        return DEPENDS if self.seen is None else None
 
 
 def _handler(builder: Builder, alternatives: tuple[Alternative, ...], seen: Seen, depth: int) -> ArrayHandler:
@@ -114,14 +138,13 @@ def _handler(builder: Builder, alternatives: tuple[Alternative, ...], seen: Seen
 class _AfterItem:
     """After an item its array goes on, with the alternatives that accepted the item."""
 
-    __slots__ = ("_array", "_ends", "_groups", "_loose", "closing_tags", "depth", "key", "scopes")
+    __slots__ = ("_array", "_ends", "_groups", "closing_tags", "depth", "key", "scopes")
 
-    def __init__(self, array: ArrayHandler, position: Position, groups: Groups) -> None:
+    def __init__(self, array: ArrayHandler, groups: Groups) -> None:
         self._array = array
         self._groups = groups
         self._ends: dict[int, ArrayHandler] = {}  # where items need not be remembered: what follows, by tags
         self.scopes = int(any(view.records for view, _, _ in array.alternatives))
-        self._loose = bool(self.scopes) and _loose(array.builder, position)
         self.depth = array.depth
         self.closing_tags = array.closing_tags
         self.key: Hashable = ("item", array.number)
@@ -141,12 +164,12 @@ class _AfterItem:
                 known = self._ends[tags] = _handler(array.builder, self._merged(tags), (), array.depth)
             return known.frame()
         if texts is not None:
-            seen: Seen = (*(array.seen or ()), _item_of(texts[-1]))
-        elif self._loose and array.seen is not None:
-            seen = None
-        else:
+            seen = (*(array.seen or ()), _item_of(texts[-1]))
+            return _handler(array.builder, self._merged(tags), seen, array.depth).frame()
+        if array.seen is None:
             return DEPENDS
-        return _handler(array.builder, self._merged(tags), seen, array.depth).frame()
+        unknown = _handler(array.builder, self._merged(tags), None, array.depth)
+        return unknown.frame() if unknown.foreseen else DEPENDS
 
     def close(self, texts: Texts | None) -> Answer:
         """`]` came instead of the first item."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from ..regular.dfa import Dfa
 from ..regular.language import Language, union
-from ..regular.words import finite_words, words_dfa
+from ..regular.words import finite_words, missing_words, words_dfa
 from .codes import BIG
 from .products import Part
 from .strings import ProductRows, StringRows, closing_value
@@ -27,6 +29,27 @@ class _Sorted:
     @property
     def bounds(self) -> set[Bounds]:
         return {(language.low, language.high) for language in self.languages}
+
+    def choice(self, high: int | None) -> tuple[dict[str, int], int] | None:
+        """The tags of single words, and those of any other string of at most `high` characters; None where the
+        languages allow more than all strings but a few, each of which may go on to others.
+        """
+        tags_of, free = dict(self.words), 0
+        lacking: dict[str, list[int]] = {}
+        for language, tags in self.languages.items():
+            missing = missing_words(language.dfa)
+            if missing is None or (high is not None and any(len(word) >= high for word in missing)):
+                return None
+            free |= tags
+            for word in missing:
+                lacking.setdefault(word, []).append(tags)
+        for word, tags in tags_of.items() if free else ():
+            if word not in lacking:
+                tags_of[word] = tags | free
+        for word in lacking:
+            having = [t for language, t in self.languages.items() if word not in (missing_words(language.dfa) or ())]
+            tags_of[word] = reduce(or_, having, tags_of.get(word, 0))
+        return tags_of, free
 
     def words_within(self, low: int, high: int | None) -> bool:
         return all(low <= len(word) <= (BIG if high is None else high) for word in self.words)
@@ -50,11 +73,8 @@ class Bodies:
         if given.bounds and common:
             low, high = next(iter(given.bounds))
             common = given.words_within(low, high)
-        if common and all(language.dfa.universal(_start(language.dfa)) for language in given.languages):
-            free = 0
-            for tags in given.languages.values():
-                free |= tags
-            row = self._choice(given.words, free, label_of)
+        if common and (choice := given.choice(high)) is not None:
+            row = self._choice(*choice, label_of)
         else:
             if not common:
                 low, high = 0, None
@@ -62,9 +82,10 @@ class Bodies:
         return row, low, BIG if high is None else high
 
     def _choice(self, words: dict[str, int], free: int, label_of: LabelOf) -> int:
-        """A list of words, each with its tags; `free` are the tags of any other string, if it may come."""
+        """A list of words, each with its tags (0: it may not come); `free`: those of any other string (0: none may)."""
         body = self.strings.body(label_of(free)) if free else 0
-        labelled = tuple((word, label_of(words[word] | free)) for word in sorted(words) if words[word] & ~free)
+        chosen = [word for word in sorted(words) if words[word] != free]
+        labelled = tuple([(word, label_of(words[word]) if words[word] else -1) for word in chosen])
         if not labelled and free:
             return body
         row = self._choices.get((labelled, body))
@@ -73,7 +94,7 @@ class Bodies:
                 self.strings.tables,
                 self.strings.chars.spelling,
                 [word for word, _ in labelled],
-                [closing_value(label) for _, label in labelled],
+                [closing_value(label) if label >= 0 else 0 for _, label in labelled],
                 Base(body, body) if free else None,
             )
             row = self._choices[labelled, body] = rows.root

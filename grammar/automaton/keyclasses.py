@@ -14,7 +14,7 @@ from typing import Final
 from ..errors import BudgetError
 from ..regular.charset import ALL, CharSet
 from ..regular.dfa import INFINITE, Dfa
-from .products import Part, ProductState, combined, tags_of
+from .products import NONE_ALIVE, Part, ProductState, begin, combined, tags_of
 
 MAX_STATES: Final = 20_000
 
@@ -91,13 +91,12 @@ class _Joint(KeyClasses):
         self._numbers: dict[ProductState, int] = {}
         self._states: list[ProductState] = []
         self._steps: dict[int, list[tuple[CharSet, int]]] = {}
-        dead: ProductState = (None,) * len(patterns)
-        start: ProductState = tuple(dfa.start for dfa in patterns)
-        self.start = None if start == dead and not other else self._number(start)
-        self.nothing = self._number(dead) if other else None
+        start = begin(self._parts)
+        self.start = self._number(start) if start or other else None
+        self.nothing = self._number(NONE_ALIVE) if other else None
         state = 0
         while state < len(self._states):  # which grows meanwhile
-            if sum(own is not None for own in self._states[state]) > 1:
+            if len(self._states[state]) > 1:
                 self.steps(state)
                 if len(self._states) > MAX_STATES:
                     names = ", ".join(part.dfa.name for part in self._parts)
@@ -140,7 +139,7 @@ class _Joint(KeyClasses):
             for chars, _ in steps:
                 rest = rest - chars
             if rest:
-                steps.append((rest, (None,) * len(state)))
+                steps.append((rest, NONE_ALIVE))
         return [(chars, self._number(target)) for chars, target in steps]
 
     def _bits(self, signatures: set[int]) -> int:
@@ -149,7 +148,7 @@ class _Joint(KeyClasses):
     def _alone(self, number: int) -> set[int]:
         """The signatures of keys from a state on; where several patterns are alive, that of a key that ends there."""
         state = self._states[number]
-        alive = [(part, own) for part, own in zip(self._parts, state, strict=True) if own is not None]
+        alive = [(self._parts[index], own) for index, own in state]
         if len(alive) > 1:
             tags = tags_of(self._parts, state)
             return {tags} if tags or self._other else set()

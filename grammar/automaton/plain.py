@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..regular.dfa import Dfa
-from .products import Part, ProductState, combined, shortest, tags_of
+from .products import Part, ProductState, begin, combined, shortest, tags_of
 from .tables import Tables
 
 KEYWORDS: Final = ("true", "false", "null")
@@ -29,8 +29,8 @@ class NumberTable:
     def start(self, parts: tuple[Part, ...], label_of: Callable[[int], int]) -> int:
         """The row before a number's first byte."""
         if len(parts) == 1:
-            return self.single(parts[0].dfa, label_of(parts[0].tags)).row((parts[0].dfa.start,))
-        return NumberRows(self, parts, label_of).row(tuple(part.dfa.start for part in parts))
+            return self.single(parts[0].dfa, label_of(parts[0].tags)).row(begin(parts))
+        return NumberRows(self, parts, label_of).row(begin(parts))
 
 
 class NumberRows:
@@ -54,11 +54,10 @@ class NumberRows:
         return row
 
     def _new_row(self, state: ProductState) -> int:
-        if len(state) > 1:
-            alive = [(part, own) for part, own in zip(self._parts, state, strict=True) if own is not None]
-            if len(alive) == 1:
-                part, own = alive[0]
-                return self._numbers.single(part.dfa, self._label_of(part.tags)).row((own,))
+        if len(state) == 1 and len(self._parts) > 1:
+            index, own = state[0]
+            part = self._parts[index]
+            return self._numbers.single(part.dfa, self._label_of(part.tags)).row(((0, own),))
         tables = self._numbers.tables
         row = tables.lazy(self._build, light=True)
         # Before the last digit, as others say it before a quote: it leads who looks for an end.

@@ -8,8 +8,9 @@ from ..regular.charset import CharSet
 from ..regular.dfa import Dfa
 from .codes import BIG
 
-ProductState = tuple[int | None, ...]
-"""One state for each part, None where the part is dead."""
+ProductState = tuple[tuple[int, int], ...]
+"""The parts that are alive, by number, each with its state: of hundreds of constants few are after one character."""
+NONE_ALIVE: ProductState = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,37 +21,34 @@ class Part:
     tags: int
 
 
+def begin(parts: tuple[Part, ...]) -> ProductState:
+    """The state before the first character."""
+    return tuple([(index, part.dfa.start) for index, part in enumerate(parts) if part.dfa.start is not None])
+
+
 def combined(parts: tuple[Part, ...], state: ProductState) -> list[tuple[CharSet, ProductState]]:
     """Disjoint classes and the states they lead to; at least one part is alive in each."""
-    if len(parts) == 1:
-        return [(chars, (target,)) for chars, target in parts[0].dfa.step(state[0])] if state[0] is not None else []
+    if len(state) == 1:
+        ((index, own),) = state
+        return [(chars, ((index, target),)) for chars, target in parts[index].dfa.step(own)]
     found: list[tuple[CharSet, ProductState]] = []
-    for index, (part, current) in enumerate(zip(parts, state, strict=True)):
-        if current is None:
-            found = [(chars, (*targets, None)) for chars, targets in found]
-            continue
-        nothing: ProductState = (None,) * index
+    for index, own in state:
         split: list[tuple[CharSet, ProductState]] = []
-        steps = part.dfa.step(current)
+        steps = parts[index].dfa.step(own)
+        fresh = [chars for chars, _ in steps]  # of each step what no part before reads
         for chars, targets in found:
             rest = chars
-            for own, target in steps:
-                common = rest & own
+            for i, (chosen, target) in enumerate(steps):
+                common = rest & chosen
                 if common:
-                    split.append((common, (*targets, target)))
+                    split.append((common, (*targets, (index, target))))
                     rest = rest - common
+                    fresh[i] = fresh[i] - common
                     if not rest:
                         break
             if rest:
-                split.append((rest, (*targets, None)))
-        for own, target in steps:
-            rest = own
-            for chars, _ in found:
-                rest = rest - chars
-                if not rest:
-                    break
-            if rest:
-                split.append((rest, (*nothing, target)))
+                split.append((rest, targets))
+        split += [(rest, ((index, target),)) for rest, (_, target) in zip(fresh, steps, strict=True) if rest]
         found = split
     merged: dict[ProductState, CharSet] = {}
     for chars, targets in found:
@@ -61,13 +59,14 @@ def combined(parts: tuple[Part, ...], state: ProductState) -> list[tuple[CharSet
 def tags_of(parts: tuple[Part, ...], state: ProductState) -> int:
     """The union of the tags of the parts that accept."""
     tags = 0
-    for part, current in zip(parts, state, strict=True):
-        if current is not None and part.dfa.accepting(current):
+    for index, own in state:
+        part = parts[index]
+        if part.dfa.accepting(own):
             tags |= part.tags
     return tags
 
 
 def shortest(parts: tuple[Part, ...], state: ProductState, *, exact: bool) -> int:
     """The number of code points to where some part accepts: the least, or about that."""
-    alive = [(part.dfa, own) for part, own in zip(parts, state, strict=True) if own is not None]
+    alive = [(parts[index].dfa, own) for index, own in state]
     return min([dfa.shortest(own) if exact else dfa.near(own) for dfa, own in alive], default=BIG)

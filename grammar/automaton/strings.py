@@ -10,7 +10,7 @@ from ..regular.dfa import Dfa
 from .blocks import layout
 from .charrows import CharRows
 from .codes import CHECK_LOW, LAZY, LAZY_REQUESTED
-from .products import Part, ProductState, combined, shortest, tags_of
+from .products import NONE_ALIVE, Part, ProductState, begin, combined, shortest, tags_of
 from .tables import Tables
 
 _TOTAL_SEARCH: Final = 48
@@ -137,17 +137,16 @@ class ProductRows:
 
     def start(self) -> int:
         """The row before the first character."""
-        return self.row(0, tuple(part.dfa.start for part in self._parts))
+        return self.row(0, begin(self._parts))
 
     def row(self, free: int, state: ProductState) -> int:
         """The row of a state; `free` are the tags of languages that accept whatever comes."""
-        for part, current in zip(self._parts, state, strict=True):
-            if current is not None and part.dfa.universal(current):
-                free |= part.tags
-        state = tuple(
-            None if current is None or part.dfa.universal(current) or not part.tags & ~free else current
-            for part, current in zip(self._parts, state, strict=True)
-        )
+        parts = self._parts
+        universal = [parts[index] for index, current in state if parts[index].dfa.universal(current)]
+        for part in universal:
+            free |= part.tags
+        if universal or free:
+            state = tuple([(i, current) for i, current in state if parts[i].tags & ~free])
         row = self._rows.get((free, state))
         if row is None:
             row = self._rows[free, state] = self._new_row(free, state)
@@ -155,11 +154,11 @@ class ProductRows:
 
     def _new_row(self, free: int, state: ProductState) -> int:
         strings = self._strings
-        alive = [(part, current) for part, current in zip(self._parts, state, strict=True) if current is not None]
-        if not alive:
+        if not state:
             return strings.body(self._label_of(free))
-        if len(alive) == 1 and not free:
-            part, current = alive[0]
+        if len(state) == 1 and not free:
+            index, current = state[0]
+            part = self._parts[index]
             return strings.language(part.dfa, self._label_of(part.tags), self._bounded).row(current)
         row = strings.tables.lazy(self._build)
         self._state_of[row] = (free, state)
@@ -176,7 +175,7 @@ class ProductRows:
             for chars, _ in steps:
                 rest = rest - chars
             if rest:
-                steps.append((rest, (None,) * len(state)))
+                steps.append((rest, NONE_ALIVE))
         targets: dict[int, CharSet] = {}
         for chars, target in steps:
             number = self.row(free, target)

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from .codes import ARRAY_CLOSE, EDGE_SHIFT, ITEM_NEXT
+from .codes import ARRAY_CLOSE, EDGE_SHIFT, ITEM_NEXT, VALUE_END
 from .specs import Whitespace
 from .tables import Tables
 
@@ -96,6 +96,7 @@ class Spacing:
         self._lead_white = np.arange(count - 1, -1, -1, dtype=np.int8)
         self._after: dict[tuple[bool, bool, int], int] = {}
         self._blocks: dict[int, _RunBlock] = {}
+        self._begun = 0
 
     # ---- bounded runs
 
@@ -182,6 +183,14 @@ class Spacing:
         if row is None:
             row = self._after[key] = self._after_item(may_continue, may_close, depth)
         return row
+
+    def begun(self) -> int:
+        """The row after a comma that ends where the next item has begun, whatever it is (label VALUE_END)."""
+        if not self._begun:
+            self._begun = self.tables.dense()
+            self.tables.rows[self._begun, SPACE + 1 :] = -(VALUE_END + 1)
+            self.lead(self._begun)
+        return self._begun
 
     def _after_item(self, may_continue: bool, may_close: bool, depth: int) -> int:
         comma, close = b",", b"]"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from .charset import CharSet
 from .dfa import EMPTY_DFA, Dfa, LazyDfa, Step, interned, lazy
-from .products import EPSILON_DFA
+from .products import EPSILON_DFA, ComplementDfa
 
 Range = tuple[int, int, int]
 
@@ -82,5 +82,12 @@ def finite_words(dfa: Dfa) -> tuple[str, ...] | None:
     if dfa is EPSILON_DFA:
         return ("",)
     return dfa.words if isinstance(dfa, WordsDfa) else None
+
+
+def missing_words(dfa: Dfa) -> tuple[str, ...] | None:
+    """The few words that an automaton lacks where it is the complement of a list; None for others."""
+    if isinstance(dfa, ComplementDfa):
+        return finite_words(dfa.part)
+    return () if dfa.start is not None and dfa.universal(dfa.start) else None
 
 
