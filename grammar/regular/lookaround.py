@@ -21,6 +21,7 @@ from .positions import Builder, Positions, bits_of, distances, integer_of
 
 _MAX_ALTERNATIVES = 64
 _MAX_LOOKS = 40
+_REMEMBERED = 1024
 
 
 class Obligation(NamedTuple):
@@ -52,6 +53,35 @@ class _Machine:
         self.blocks: list[int] = []
         self.conditional = integer_of(list(positions.conditional), len(positions.sets))
         self.universal: Runs = frozenset([(_FREE, positions.universal)])
+        self._followers: dict[int, int] = {}
+        self._nearest: dict[int, int] = {}
+
+    @lazy
+    def _distances(self) -> list[int]:
+        return distances(self.positions)
+
+    def nearest(self, bits: int) -> int:
+        """The least distance of positions to an end, whatever look-arounds say."""
+        found = self._nearest.get(bits)
+        if found is None:
+            known = self._distances
+            if len(self._nearest) >= _REMEMBERED:
+                self._nearest.clear()
+            found = self._nearest[bits] = min([known[p] for p in bits_of(bits)])
+        return found
+
+    def followers(self, bits: int) -> int:
+        """Where positions lead whatever the next character; asked for with each block of characters in turn."""
+        found = self._followers.get(bits)
+        if found is None:
+            found = 0
+            for position in bits_of(bits):
+                shift, targets = self.positions.follow[position]
+                found |= targets << shift
+            if len(self._followers) >= _REMEMBERED:
+                self._followers.clear()
+            self._followers[bits] = found
+        return found
 
 
 class LookDfa(LazyDfa[LookState]):
@@ -112,15 +142,10 @@ class LookDfa(LazyDfa[LookState]):
     def universal(self, state: int) -> bool:
         return self._states[state].main == self._main.universal
 
-    @lazy
-    def _position_distances(self) -> list[int]:
-        return distances(self._main.positions)
-
     def _at_least(self, state: LookState) -> int:
         if self._accepts(state):
             return 0
-        known = self._position_distances
-        return max(1, min((known[p] for _, bits in state.main for p in bits_of(bits)), default=INFINITE))
+        return max(1, min([self._main.nearest(bits) for _, bits in state.main], default=INFINITE))
 
     # Runs
 
@@ -133,12 +158,9 @@ class LookDfa(LazyDfa[LookState]):
             remaining = self._advance(obligations, block, trackers)
             if remaining is None:
                 continue
-            following = 0
-            for position in bits_of(bits):
-                shift, targets = positions.follow[position]
-                following |= targets << shift
-            if following & here:
-                found[remaining] = found.get(remaining, 0) | following & here
+            following = machine.followers(bits) & here
+            if following:
+                found[remaining] = found.get(remaining, 0) | following
             for position in bits_of(bits & machine.conditional):
                 for condition, targets in positions.conditional[position]:
                     if targets & here:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..errors import BudgetError
 from . import nodes
 from .charset import EMPTY_SET, WORD, CharSet
@@ -22,6 +24,7 @@ from .nodes import ANY_GAP, Assert, Chars, Choice, Look, Node, Repeat, Sequence
 MAX_POSITIONS = 30_000
 MAX_LINKS = 1_500_000
 _MAX_UNIVERSAL = 500
+_MANY_BITS = 256
 
 # A condition on a gap: the lower nine bits are the kinds of gap allowed, the bits above name look-arounds that must
 # hold there. Conditions at the same gap are conjoined.
@@ -321,6 +324,10 @@ def _conjunctions(left: list[Condition], right: list[Condition]) -> list[Conditi
 
 def bits_of(bits: int) -> list[int]:
     """The numbers of the one bits, rising."""
+    if bits >> _MANY_BITS:
+        data = np.frombuffer(bits.to_bytes(bits.bit_length() + 7 >> 3, "little"), np.uint8)
+        ones: list[int] = np.flatnonzero(np.unpackbits(data, bitorder="little")).tolist()
+        return ones
     found = []
     while bits:
         lowest = bits & -bits

@@ -155,7 +155,13 @@ class CountedDfa(LazyDfa[tuple[int, int]]):
         return INFINITE if self.high is not None and state[1] + least > self.high else least
 
     def _exactly(self, state: tuple[int, int]) -> int | None:
+        if self.high is None and state[1] >= self.low:
+            return self.part.shortest(state[0])  # nothing is counted any more
         return self._at_least(state) if self.part.universal(state[0]) else None
+
+    def near(self, state: int) -> int:
+        number, count = self._states[state]
+        return self.part.near(number) if self.high is None and count >= self.low else super().near(state)
 
     def longest(self, state: int) -> int:
         number, count = self._states[state]
