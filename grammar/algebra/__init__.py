@@ -13,7 +13,7 @@ from .arrays import ArrayProgress, ArrayView
 from .clauses import ArrayClause, ObjectClause
 from .costs import FAR, Costs
 from .distinct import MAX_DISTINCT
-from .goals import Goal
+from .goals import Goal, Literal
 from .objects import ObjectView, Progress, bits
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "ArrayView",
     "Costs",
     "Goal",
+    "Literal",
     "ObjectClause",
     "ObjectView",
     "Progress",

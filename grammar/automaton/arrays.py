@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
-from ..algebra import MAX_DISTINCT, ArrayProgress, ArrayView, Goal, bits
+from ..algebra import MAX_DISTINCT, ArrayProgress, ArrayView, Goal, Literal, bits
+from ..schema.expr import Types
 from ..schema.values import Canonical, canonical, parse_json
 from .alternatives import merged
 from .answers import DEPENDS, Answer
-from .codes import ARRAY_CLOSE, ITEM_NEXT
+from .codes import ARRAY_CLOSE, FIRST_LABEL, ITEM_NEXT, OBJECT_OPEN
 from .frames import Builder, FrameHandler, Position, Texts
 from .values import value_frame
 
 Alternative = tuple[ArrayView, ArrayProgress, int]  # view, its progress, tags
+_OBJECTS: Literal = (Types(frozenset(("object",))), True)
 Groups = tuple[tuple[Alternative, ...], ...]
 Seen = tuple[Canonical, ...] | None  # items so far, where they matter; None: the last is not known (masks only)
 
@@ -20,8 +22,8 @@ Seen = tuple[Canonical, ...] | None  # items so far, where they matter; None: th
 class ArrayHandler(FrameHandler):
     """Some alternatives of an array after an item. `depth`: levels of indentation of an item (pretty mode only).
 
-    Where the last item is not known, a next one may begin, and no more is said of it (`_begun`), unless it is a string
-    that no value shuts off the beginning of.
+    Where the last item is not known, a next one may begin, and no more is said of it, unless it is a string that no
+    value shuts off the beginning of.
     """
 
     __slots__ = ("_foreseen", "_frame", "_values", "alternatives", "builder", "closing_tags", "depth", "number", "seen")
@@ -61,7 +63,7 @@ class ArrayHandler(FrameHandler):
             may_continue = self.values() is not None
             row = self.builder.lexemes.after_item(may_continue, bool(self.closing_tags), self.depth)
             key: Hashable = (self.builder.number, "array", self.number)
-            self._frame = row, self.builder.tables.frame(key, self, labels=ITEM_NEXT + 1)
+            self._frame = row, self.builder.tables.frame(key, self, labels=FIRST_LABEL + 1)
         return self._frame
 
     def item(self, *, first: bool) -> tuple[int, int] | None:
@@ -71,7 +73,8 @@ class ArrayHandler(FrameHandler):
             return None
         position, after = values
         if self.seen is None and not _loose(self.builder, position):
-            return self.builder.lexemes.spacing.begun(), self.frame()[1]
+            start = self.builder.start(position).row
+            return self.builder.lexemes.spacing.begun(start, objects=self._endless(_OBJECTS)), self.frame()[1]
         return value_frame(
             self.builder, position, after, first_item=first, closable=first and bool(self.closing_tags)
         )
@@ -84,11 +87,13 @@ class ArrayHandler(FrameHandler):
             self._foreseen = values is None or _loose(self.builder, values[0]) or self._endless()
         return self._foreseen
 
-    def _endless(self) -> bool:
-        """Whether there is a further value whichever have come."""
+    def _endless(self, *asked: Literal) -> bool:
+        """Whether there is a further value, one that meets what is `asked`, whichever have come."""
         algebra = self.builder.algebra
         return any(
-            view.unique and view.plain and algebra.values(view.goal(progress.length), MAX_DISTINCT) is None
+            view.unique
+            and view.plain
+            and algebra.values(algebra.goals.both(view.goal(progress.length), asked), MAX_DISTINCT) is None
             for view, progress, _ in self.alternatives
             if next(view.options(progress, ()), None) is not None
         )
@@ -123,7 +128,12 @@ class ArrayHandler(FrameHandler):
             return self.item(first=False)
         if label == ARRAY_CLOSE:
             return self.close()
-        return DEPENDS if self.seen is None else None
+        if self.seen is not None:
+            return None
+        if label == OBJECT_OPEN:  # with endless others, one that is not empty differs from all that came
+            depth = self.depth + 1 if self.builder.options.pretty else 0
+            return self.builder.lexemes.unread(depth, some=True).first, self.frame()[1]
+        return DEPENDS
 
 
 def _handler(builder: Builder, alternatives: tuple[Alternative, ...], seen: Seen, depth: int) -> ArrayHandler:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from .codes import ARRAY_CLOSE, EDGE_SHIFT, ITEM_NEXT, VALUE_END
+from .codes import ARRAY_CLOSE, EDGE_SHIFT, ITEM_NEXT, OBJECT_OPEN, VALUE_END
 from .specs import Whitespace
 from .tables import Tables
 
@@ -96,7 +96,7 @@ class Spacing:
         self._lead_white = np.arange(count - 1, -1, -1, dtype=np.int8)
         self._after: dict[tuple[bool, bool, int], int] = {}
         self._blocks: dict[int, _RunBlock] = {}
-        self._begun = 0
+        self._begun: dict[tuple[bytes, bool], int] = {}
 
     # ---- bounded runs
 
@@ -184,13 +184,21 @@ class Spacing:
             row = self._after[key] = self._after_item(may_continue, may_close, depth)
         return row
 
-    def begun(self) -> int:
-        """The row after a comma that ends where the next item has begun, whatever it is (label VALUE_END)."""
-        if not self._begun:
-            self._begun = self.tables.dense()
-            self.tables.rows[self._begun, SPACE + 1 :] = -(VALUE_END + 1)
-            self.lead(self._begun)
-        return self._begun
+    def begun(self, start: int, *, objects: bool) -> int:
+        """The row after a comma that ends where one of the items that the row `start` reads has begun: with the label
+        VALUE_END, or OBJECT_OPEN for `objects` if these are told apart.
+        """
+        first = self.tables.values(start) != 0
+        first[: SPACE + 1] = False
+        key = first.tobytes(), objects
+        row = self._begun.get(key)
+        if row is None:
+            row = self._begun[key] = self.tables.dense()
+            self.tables.rows[row, first] = -(VALUE_END + 1)
+            if objects:
+                self.tables.rows[row, ord("{")] = -(OBJECT_OPEN + 1)
+            self.lead(row)
+        return row
 
     def _after_item(self, may_continue: bool, may_close: bool, depth: int) -> int:
         comma, close = b",", b"]"
