@@ -68,8 +68,12 @@ class Costs:
 
     def property(self, view: ObjectView, progress: Progress, symbol: int) -> int:
         """The same, when a property with this key comes next."""
-        costs = (self.value(goal) + self.object(view, after) for goal, after in view.options(progress, symbol))
-        return min(FAR, 4 + view.key_length(symbol) + min(costs, default=FAR))
+        best = FAR
+        for goal, after in view.options(progress, symbol):
+            if after.rivals and best < FAR:
+                break  # to differ at once costs a character more than to differ later, and is one way, not hundreds
+            best = min(best, self.value(goal) + self.object(view, after))
+        return min(FAR, 4 + view.key_length(symbol) + best)
 
     def array(self, view: ArrayView, progress: ArrayProgress, seen: Seen) -> int:
         """The length of a shortest way to finish an array from here, its bracket included."""
@@ -185,10 +189,12 @@ class Costs:
                 more = max(0, view.low - progress.length - sum(count for count, _ in wanted))
                 items = [*wanted, (more, view.goal(view.tail))] if more else wanted
                 return min(FAR, total + sum(count * (1 + self.value(goal)) for count, goal in items))
-            options = [
-                (view.still(after), self.value(goal), after, goal) for goal, after in view.options(progress, seen)
-            ]
-            options = [option for option in options if option[1] < FAR]
+            options = []
+            for goal, after in view.options(progress, seen):
+                if after.rivals and options:
+                    break  # as with properties
+                if (cost := self.value(goal)) < FAR:
+                    options.append((view.still(after), cost, after, goal))
             if not options:
                 return FAR
             _, cost, progress, goal = min(options, key=lambda option: option[:2])
