@@ -210,3 +210,18 @@ def test_hostile_grammars_end_early(name: str, text: str, tried: str) -> None:
     except GrammarError as error:
         assert isinstance(error, (BudgetError, GrammarTextError))
     assert time.thread_time() - begun < 8  # two seconds, and room for busy machines
+
+
+EMPHASIS = r"""
+root ::= (text "\n")*
+text ::= part+
+part ::= [^\n] | "*" part+ "*" | "_" part+ "_" | "**" part+ "**" | "`" [^`\n]+ "`" | "[" part+ "](" [^)\n]* ")"
+"""
+
+
+def test_long_texts_do_not_exhaust_a_grammar(compiler: GrammarCompiler) -> None:
+    """What is remembered of a grammar is bounded by the tables alone: a count of its own failed after 1,500 bytes."""
+    chance = random.Random(3)
+    pieces = ["a ", "b", "*", "**", "_", "`", "[", "](", ")"]
+    lines = ["".join(chance.choice(pieces) for _ in range(40)) for _ in range(50)]
+    assert compiler.grammar(EMPHASIS, "gbnf").accepts("\n".join(lines) + "\n")

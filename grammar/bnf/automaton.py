@@ -34,7 +34,6 @@ from .ways import WayFinder
 MAX_TEXT: Final = 32_768
 _MOST_SPARE: Final = 512
 _BYTES_PER_FRAME: Final = 1_500
-MAX_TRANSITIONS: Final = 6_000_000
 _SPARE: Final = 64
 """Labels that a frame has room for beside those there are: beyond that the kernels ask again and again for the same."""
 _NUMBERS: Final = count(1)
@@ -247,11 +246,6 @@ class GrammarAutomaton(ByteAutomaton):
         key = (self.number, "grammar", places, most, waiting)
         frame = self.tables.find(key)
         if not frame:
-            if len(self._frames) * self.rows.label_count > MAX_TRANSITIONS:
-                raise BudgetError(
-                    f"the grammar has more than {MAX_TRANSITIONS} transitions on this text",
-                    remedy="use fewer rules that call each other",
-                )
             frame = self.tables.frame(key, self, labels=min(self.rows.label_count + _SPARE, _MOST_SPARE), high=most)
             self._frames[frame] = places
             self.tables.outside += _BYTES_PER_FRAME
