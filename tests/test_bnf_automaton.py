@@ -7,6 +7,7 @@ import random
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 from slipcast.grammar import CompiledGrammar, GrammarCompiler, Vocabulary
 from slipcast.grammar.bnf.ir import Choice, Grammar, JsonSchema, Reference, Sequence, Text
@@ -224,4 +225,9 @@ def test_long_texts_do_not_exhaust_a_grammar(compiler: GrammarCompiler) -> None:
     chance = random.Random(3)
     pieces = ["a ", "b", "*", "**", "_", "`", "[", "](", ")"]
     lines = ["".join(chance.choice(pieces) for _ in range(40)) for _ in range(50)]
-    assert compiler.grammar(EMPHASIS, "gbnf").accepts("\n".join(lines) + "\n")
+    matcher = compiler.grammar(EMPHASIS, "gbnf").matcher()
+    row = np.zeros(9, np.int32)
+    for byte in "".join(line + "\n" for line in lines).encode():
+        matcher.fill_mask(row)
+        assert matcher.accept(byte)
+    assert matcher.is_accepting()
