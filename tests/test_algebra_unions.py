@@ -47,6 +47,8 @@ def test_branches_with_a_required_key_each_are_as_many_alternatives(schema: dict
             "then": {"required": ["op1"]},
             "else": {"not": {"required": ["op1"]}},
         },
+        {"if": {"properties": {"op0": False}}, "then": {"required": ["op0"]}},
+        {"anyOf": [{"required": ["op0"], "properties": {"op0": False}}, {"required": ["op1"]}]},
     ],
 )
 def test_they_allow_the_same_objects(schema: dict[str, Any]) -> None:
