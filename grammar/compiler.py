@@ -35,6 +35,9 @@ from .tokens.matcher import MaskRow
 ARENA_BYTES: Final = 128 << 20
 MASK_BYTES: Final = 32 << 20
 CACHED_GRAMMARS: Final = 1024
+Automaton = JsonAutomaton | TextAutomaton | GrammarAutomaton
+Level = TokenLevel | CanonicalLevel
+Made = tuple[Automaton, Level]
 _TAG_OPTIONS: Final = ("order", "whitespace", "spelling", "formats")
 _ANY_OBJECT: Final = {"type": "object"}
 
@@ -44,8 +47,8 @@ class CompiledGrammar:
 
     def __init__(
         self,
-        automaton: JsonAutomaton | TextAutomaton | GrammarAutomaton,
-        level: TokenLevel | CanonicalLevel,
+        automaton: Automaton,
+        level: Level,
         kind: str,
         report: Callable[[], Report] | None = None,
         rules: GrammarReport | None = None,
@@ -59,20 +62,27 @@ class CompiledGrammar:
         self._report = report
 
     @property
-    def _automaton(self) -> JsonAutomaton | TextAutomaton | GrammarAutomaton:
+    def _automaton(self) -> Automaton:
         return self._made[0]
 
     @property
-    def _level(self) -> TokenLevel | CanonicalLevel:
+    def _level(self) -> Level:
         return self._made[1]
 
     def matcher(self) -> Matcher:
         """A new matcher at the beginning of a text."""
-        # Texts fill the tables too: each key that an open object has used is remembered there.
+        automaton, level = self._roomy()
+        matcher = level.matcher(automaton)
+        matcher.afresh = self.matcher
+        return matcher
+
+    def _roomy(self) -> Made:
+        """The automaton and its level, in tables with room for another text: texts fill them too, since each key that
+        an open object has used is remembered there.
+        """
         if self._again is not None and self._automaton.tables.crowded:
             self._made = self._again()._made
-        automaton, level = self._made
-        return level.matcher(automaton)
+        return self._made
 
     @property
     def canonical(self) -> bool:
@@ -90,7 +100,7 @@ class CompiledGrammar:
 
     def accepts(self, text: str | bytes) -> bool:
         """Whether the grammar allows the whole text (bytes are UTF-8): the byte automaton's verdict."""
-        return self._automaton.accepts(text)
+        return self._roomy()[0].accepts(text)
 
     def captures(self, output: str | bytes | Sequence[int]) -> tuple[Captured, ...]:
         """What the named parts of a grammar matched in a text, or in tokens, in the order in which they begin.
@@ -100,7 +110,7 @@ class CompiledGrammar:
 
         Raises GrammarError if the text is not one of the grammar's, BudgetError if it is too hard to parse.
         """
-        parser = getattr(self._automaton, "parser", None)
+        parser = getattr(self._roomy()[0], "parser", None)
         if parser is None:
             return ()
         found: tuple[Captured, ...] = parser.captures(symbols(output, self._level.vocabulary.tokens))
@@ -108,12 +118,13 @@ class CompiledGrammar:
 
     def sample(self, seed: int = 0) -> str:
         """A random text that the grammar allows; the same seed gives the same text."""
-        return sample(self._automaton, seed)
+        return sample(self._roomy()[0], seed)
 
     @property
     def shortest(self) -> bytes:
         """A shortest text (or nearly) that the grammar allows."""
-        return self._automaton.completion(self._automaton.start)
+        automaton, _ = self._roomy()
+        return automaton.completion(automaton.start)
 
     @property
     def report(self) -> Report:

@@ -6,6 +6,7 @@
         UnsatisfiableError        no value is valid; `clash` names the two pointers that contradict each other
         PatternError              a regular expression does not parse or is not regular; `position` in the pattern
         BudgetError               construction exceeded its budget of states, depth or time; names the part
+            FullError             the tables that grammars share are full
         GrammarTextError          a grammar text is malformed, or its rules are; `line` and `column`
     VocabularyError               the vocabulary cannot be used (ValueError)
     MatcherError                  a matcher was asked the impossible, as rolling back past its start (RuntimeError)
@@ -67,6 +68,10 @@ class PatternError(GrammarError):
 
 class BudgetError(GrammarError):
     """Construction was stopped by its budget."""
+
+
+class FullError(BudgetError):
+    """The tables that grammars share are full. A matcher goes on in new ones, if there it gets further."""
 
 
 class GrammarTextError(GrammarError):

@@ -189,7 +189,7 @@ class Costs:
                 more = max(0, view.low - progress.length - sum(count for count, _ in wanted))
                 items = [*wanted, (more, view.goal(view.tail))] if more else wanted
                 return min(FAR, total + sum(count * (1 + self.value(goal)) for count, goal in items))
-            options = []
+            options: list[tuple[int, int, ArrayProgress, Goal]] = []
             for goal, after in view.options(progress, seen):
                 if after.rivals and options:
                     break  # as with properties

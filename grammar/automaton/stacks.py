@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import BudgetError
+from ..errors import FullError
 from .memory import reserve
 
 TEMPORARY: Final = 1 << 22
@@ -70,5 +70,5 @@ class Stacks:
         return known
 
 
-def _full() -> BudgetError:
-    return BudgetError(f"the automaton's tables are full: {TEMPORARY} stacks", remedy="use a new GrammarCompiler")
+def _full() -> FullError:
+    return FullError(f"the automaton's tables are full: {TEMPORARY} stacks", remedy="use a new GrammarCompiler")

@@ -33,7 +33,7 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import BudgetError
+from ..errors import BudgetError, FullError
 from .answers import Answer, Close, Handler, Open
 from .codes import (
     BIG,
@@ -495,5 +495,5 @@ class _End:
         return None
 
 
-def _full(what: str, limit: int) -> BudgetError:
-    return BudgetError(f"the automaton's tables are full: {limit} {what}", remedy="use a new GrammarCompiler")
+def _full(what: str, limit: int) -> FullError:
+    return FullError(f"the automaton's tables are full: {limit} {what}", remedy="use a new GrammarCompiler")

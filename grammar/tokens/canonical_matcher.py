@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..automaton.stepper import Configuration
+from ..automaton.tables import Tables
 from ..automaton.tokencodes import LENGTH, MARK, token_of
-from ..errors import GrammarError, MatcherError
+from ..errors import FullError, GrammarError, MatcherError
 from .canonical import Canonical, Spelled
 from .masks import Position
 from .matcher import Automaton, Matcher, TokenLevel, ids_of
@@ -240,28 +241,40 @@ class CanonicalMatcher(Matcher):
     def accept(self, token: int) -> bool:
         """Moves on by a token of the mask, or by the first of a way out that was asked for last."""
         token = index(token)
-        if not 0 <= token < self.level.vocabulary.size:
-            return False
-        with self.level._lock:
-            node = self._state
-            word = int(self._canonical.mask(node)[token >> 5])
-            if not word >> (token & 31) & 1 and not self._promised(token):
-                return False
-            following = self._canonical.after(node, token, anyhow=True)
+        following = self._with_room(lambda: self._after(token))
         if following is None:
             return False
-        self._history.append(node)
+        self._history.append(self._state)
+        self._tokens.append(token)
         self._state = following
         return True
+
+    def _after(self, token: int) -> Node | None:
+        if not 0 <= token < self.level.vocabulary.size:
+            return None
+        with self.level._lock:
+            word = int(self._canonical.mask(self._state)[token >> 5])
+            if not word >> (token & 31) & 1 and not self._promised(token):
+                return None
+            return self._canonical.after(self._state, token, anyhow=True)
+
+    def _become(self, matcher: Matcher) -> None:
+        super()._become(matcher)
+        assert isinstance(matcher, CanonicalMatcher)
+        self._canonical = matcher._canonical
+        self._ways.clear()
 
     def fork(self) -> CanonicalMatcher:
         """An independent matcher at the same place, with the same history."""
         fork = CanonicalMatcher(self._canonical, self._automaton, self._state, self._history.copy())
         fork._ways.extend(self._ways)
-        return fork
+        return self._forked(fork)
 
     def is_accepting(self) -> bool:
         """Whether the text may end here, and what was spelled is canonical then."""
+        return self._with_room(self._accepting)
+
+    def _accepting(self) -> bool:
         with self.level._lock:
             if self._canonical.ends(self._state):
                 return True
@@ -289,11 +302,13 @@ class CanonicalMatcher(Matcher):
         """A way out of at most `count` tokens, None if none is known: from `way`, one from before the last tokens."""
         self._ways.append(way)
         if self.is_accepting():
-            return Way(b"", (self._state.configuration,), self.level.vocabulary)
+            return Way(b"", (self._state.configuration,), self.level.vocabulary, self.level.tables)
         try:
-            known = self._plain().way_home(way, count)
+            known = self._with_room(lambda: self._plain().way_home(way, count))
             own = None if known is None else self._spelled(self._state, known.data)
             found = own if own is not None else self.way_out()
+        except FullError:
+            raise
         except (GrammarError, MatcherError):
             return None
         if not found.fits(count):
@@ -324,7 +339,7 @@ class CanonicalMatcher(Matcher):
                 return None
             level = self.level
             way = trace(node.configuration, data, level.tables, level._states.stepper, level.vocabulary)
-            return None if way is None else _CanonicalWay(way.data, way.places, tokens, level.vocabulary)
+            return None if way is None else _CanonicalWay(way.data, way.places, tokens, level.vocabulary, level.tables)
 
     def _home(self, root: Node) -> Way | None:
         """A way out in canonical tokens: the shortest if they spell it, else one after a few tokens more."""
@@ -349,9 +364,14 @@ class _CanonicalWay(Way):
     """A way out whose tokens are known."""
 
     def __init__(
-        self, data: bytes, places: tuple[Configuration, ...], tokens: tuple[int, ...], vocabulary: Vocabulary
+        self,
+        data: bytes,
+        places: tuple[Configuration, ...],
+        tokens: tuple[int, ...],
+        vocabulary: Vocabulary,
+        tables: Tables,
     ) -> None:
-        super().__init__(data, places, vocabulary)
+        super().__init__(data, places, vocabulary, tables)
         self._own = tokens
         self.__dict__["tokens"] = tokens  # of a cached property: it is not asked for again
 
@@ -366,4 +386,4 @@ class _CanonicalWay(Way):
             place += 1
         if done > start:
             return super().after(start)
-        return _CanonicalWay(self.data[start:], self.places[start:], self._own[place:], self._vocabulary)
+        return _CanonicalWay(self.data[start:], self.places[start:], self._own[place:], self._vocabulary, self.tables)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from operator import index
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from ..automaton.stepper import Configuration
 from ..automaton.tables import Tables
 from ..automaton.turns import Entrance
 from ..courtesy import COURTESY
-from ..errors import GrammarError, MatcherError
+from ..errors import FullError, GrammarError, MatcherError
 from .masks import Masks
 from .rows import NONE
 from .states import State, States
@@ -28,6 +28,8 @@ FORCED_LIMIT: Final = 4096
 MOST_TRIED: Final = 256
 
 _INT32: Final = np.dtype(np.int32)
+Answer = TypeVar("Answer")
+Forked = TypeVar("Forked", bound="Matcher")
 MaskRow = npt.NDArray[np.int32] | npt.NDArray[np.uint32]
 
 
@@ -97,8 +99,9 @@ class TokenLevel:
                 masks.rows.table.take(chosen, axis=0, out=out[:count], mode="clip")
                 masks.rows.used[chosen] = 1
                 return
-            for matcher, row in zip(matchers, out, strict=False):
-                matcher._fill(row)
+            late = [(matcher, row) for matcher, row in zip(matchers, out, strict=False) if not matcher._filled(row)]
+        for matcher, row in late:
+            matcher.fill_mask(row)
 
     def statistics(self) -> dict[str, int]:
         """Counts for reports: states, dense rows and their bytes, masks computed, nodes visited."""
@@ -126,10 +129,11 @@ class TokenLevel:
 class Matcher:
     """Follows one text through a grammar, token by token. Not for two threads at once; fork it instead.
 
-    `level` is the token level that it belongs to: matchers of one level can fill their masks at once.
+    `level` is the token level that it belongs to: matchers of one level can fill their masks at once. Where its tables
+    are full, the matcher goes on in new ones, and another level.
     """
 
-    __slots__ = ("_automaton", "_history", "_state", "level")
+    __slots__ = ("_automaton", "_began", "_history", "_state", "_tokens", "afresh", "level")
 
     canonical = False
     """Whether only tokens are taken that the tokenizer itself would give."""
@@ -139,6 +143,10 @@ class Matcher:
         self._automaton = automaton
         self._state = state
         self._history = history
+        self._tokens: list[int] = []
+        self._began = -1  # after how many tokens it began again last
+        self.afresh: Callable[[], Matcher] | None = None
+        """A matcher of the same grammar at the beginning of a text, in tables with room; None: there is none."""
 
     def fill_mask(self, row: MaskRow) -> None:
         """Writes the tokens that `accept` would take: int32 or uint32 [ceil(size / 32)], bit = id, little end first.
@@ -155,8 +163,48 @@ class Matcher:
             lock.wait()
         try:
             self._fill(out)
+        except FullError as full:
+            error = full
+        else:
+            return
         finally:
             lock.leave()
+        self._begin_again(error)
+        self.fill_mask(row)
+
+    def _filled(self, out: npt.NDArray[np.int32]) -> bool:
+        """Writes the mask, unless there is no room; the caller holds the level's lock."""
+        try:
+            self._fill(out)
+        except FullError:
+            return False
+        return True
+
+    def _begin_again(self, full: FullError) -> None:
+        """Goes on in new tables, where it reads the same tokens. Raises `full` if that was of no use a moment ago."""
+        if self.afresh is None or self._began == len(self._tokens):
+            raise full
+        matcher = self.afresh()
+        matcher.afresh = None  # one new beginning is enough
+        for token in self._tokens:
+            if not matcher.accept(token):
+                raise full
+        self._began = len(self._tokens)
+        self._become(matcher)
+
+    def _become(self, matcher: Matcher) -> None:
+        """Goes on where another matcher stands, after the same tokens."""
+        self._automaton, self.level = matcher._automaton, matcher.level
+        self._state, self._history = matcher._state, matcher._history
+
+    def _with_room(self, ask: Callable[[], Answer]) -> Answer:
+        """The answer to a question, asked again in new tables where the old ones are full."""
+        try:
+            return ask()
+        except FullError as full:
+            error = full
+        self._begin_again(error)
+        return ask()
 
     def _fill(self, out: npt.NDArray[np.int32]) -> None:
         self.level._states.write_mask(self._state, out)
@@ -169,10 +217,16 @@ class Matcher:
             return False
         following = self.level._states.moves.get(state.number << 32 | token)
         if following is None:
-            following = self.level._after(state, token)
+            try:
+                following = self.level._after(state, token)
+            except FullError as full:
+                self._begin_again(full)
+                state = self._state
+                following = self.level._after(state, token)
             if following is None:
                 return False
         self._history.append(state)
+        self._tokens.append(token)
         self._state = following
         return True
 
@@ -186,19 +240,24 @@ class Matcher:
             raise MatcherError(f"cannot take back {count} tokens, {len(history)} were accepted")
         if count:
             self._state = history[-count]
-            del history[-count:]
+            del history[-count:], self._tokens[-count:]
 
     def fork(self) -> Matcher:
         """An independent matcher at the same place, with the same history."""
-        return Matcher(self.level, self._automaton, self._state, self._history.copy())
+        return self._forked(Matcher(self.level, self._automaton, self._state, self._history.copy()))
+
+    def _forked(self, fork: Forked) -> Forked:
+        fork._tokens, fork._began, fork.afresh = self._tokens.copy(), self._began, self.afresh
+        return fork
 
     def is_accepting(self) -> bool:
         """Whether the text may end here (a token of the end would be taken)."""
         known = self._state.accepting
-        if known is None:
-            with self.level._lock:
-                known = self.level._states.accepting(self._state)
-        return known
+        return self._with_room(self._accepting) if known is None else known
+
+    def _accepting(self) -> bool:
+        with self.level._lock:
+            return self.level._states.accepting(self._state)
 
     def is_terminated(self) -> bool:
         """Whether the end was accepted."""
@@ -213,6 +272,9 @@ class Matcher:
 
     def forced(self) -> bytes:
         """The bytes that every continuation begins with; b"" where there is a choice, the end included."""
+        return self._with_room(self._forced)
+
+    def _forced(self) -> bytes:
         state = self._state
         if state.forced is None:
             if self.is_terminated():
@@ -226,10 +288,13 @@ class Matcher:
 
         Raises BudgetError where it is absurdly long, MatcherError if the vocabulary cannot spell it.
         """
+        return self._with_room(self._way_out)
+
+    def _way_out(self) -> Way:
         state = self._state
         if state.way is None:
             if self.is_terminated() or self.is_accepting():
-                state.way = Way(b"", (state.configuration,), self.level.vocabulary)
+                state.way = Way(b"", (state.configuration,), self.level.vocabulary, self.level.tables)
             else:
                 with COURTESY.working():
                     state.way = self._new_way(state.configuration)
@@ -265,23 +330,31 @@ class Matcher:
 
         What it says depends on the text and on `way` only, not on what other matchers have asked.
         """
-        at, level = self._state.configuration, self.level
         if self.is_accepting():
-            return Way(b"", (at,), level.vocabulary)
+            return Way(b"", (self._state.configuration,), self.level.vocabulary, self.level.tables)
         try:
-            with level._lock:
-                joined = way.joined(at, level.tables, level._states.stepper)
-                if joined is not None:
-                    self._state.joined = way.data
-                else:
-                    data = self._automaton.completion(at, way)
-                    joined = way.rejoined(at, data, level._states.stepper)
+            joined = self._with_room(lambda: self._joined(way))
             if joined is not None and joined.fits(count):
                 return joined
             fresh = self.way_out()
+        except FullError:
+            raise
         except (GrammarError, MatcherError):  # too long, too hard to find, or nothing spells it
             return None
         return fresh if fresh.fits(count) else None
+
+    def _joined(self, way: Way) -> Way | None:
+        """The shortest way from here onto another and on; None where there is none, or it is one of other tables."""
+        at, level = self._state.configuration, self.level
+        if way.tables is not level.tables:
+            return None
+        with level._lock:
+            joined = way.joined(at, level.tables, level._states.stepper)
+            if joined is not None:
+                self._state.joined = way.data
+                return joined
+            data = self._automaton.completion(at, way)
+            return way.rejoined(at, data, level._states.stepper)
 
     @contextmanager
     def at_once(self, token: int, way: Way, *, forced: bool) -> Iterator[bool]:
@@ -291,7 +364,7 @@ class Matcher:
         `forced`: and to ask what is forced there, which is nothing.
         """
         lock = self.level._lock
-        if not lock.enter_if_free():
+        if way.tables is not self.level.tables or not lock.enter_if_free():
             yield False
             return
         try:

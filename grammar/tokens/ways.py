@@ -20,7 +20,7 @@ from .vocabulary import Vocabulary
 class Way:
     """A way out, immutable: `data` is accepted byte by byte from `places[0]`, and after it the text may end.
 
-    `places`: the configurations before each byte of `data` and after the last.
+    `places`: the configurations before each byte of `data` and after the last, which mean something in `tables` only.
     """
 
     def __init__(
@@ -28,10 +28,12 @@ class Way:
         data: bytes,
         places: tuple[Configuration, ...],
         vocabulary: Vocabulary,
+        tables: Tables,
         spelled: tuple[Fewest, int] | None = None,
     ) -> None:
         self.data = data
         self.places = places
+        self.tables = tables
         self._vocabulary = vocabulary
         self._spelled = spelled or (Fewest(data, vocabulary), 0)  # shared with the ways that this one ends
         self._index: tuple[dict[Configuration, int], int] | None = None  # of a way that ends as this one does
@@ -121,7 +123,7 @@ class Way:
     def _tail(self, start: int, places: tuple[Configuration, ...]) -> Way:
         """The way by the bytes from `start` on, through other places."""
         fewest, before = self._spelled
-        return Way(self.data[start:], places, self._vocabulary, (fewest, before + start))
+        return Way(self.data[start:], places, self._vocabulary, self.tables, (fewest, before + start))
 
     def rejoined(self, at: Configuration, data: bytes, stepper: Stepper) -> Way | None:
         """By `data` from `at` onto this way, and on; None where that does not lead onto it."""
@@ -134,7 +136,7 @@ class Way:
         known = self.find(places[-1])
         if known is None:
             return None
-        return Way(data + self.data[known:], (*places, *self.places[known + 1 :]), self._vocabulary)
+        return Way(data + self.data[known:], (*places, *self.places[known + 1 :]), self._vocabulary, self.tables)
 
 
 def trace(at: Configuration, data: bytes, tables: Tables, stepper: Stepper, vocabulary: Vocabulary) -> Way | None:
@@ -147,7 +149,7 @@ def trace(at: Configuration, data: bytes, tables: Tables, stepper: Stepper, voca
             return None
         places.append(following)
         breath()
-    return Way(data, tuple(places), vocabulary) if ends(tables, places[-1]) else None
+    return Way(data, tuple(places), vocabulary, tables) if ends(tables, places[-1]) else None
 
 
 _BYTES: Final = tuple(bytes((byte,)) for byte in range(256))
