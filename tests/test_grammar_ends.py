@@ -26,6 +26,8 @@ SCHEMAS: list[Any] = [
             {"items": {"type": "array", "items": {"type": "number"}}, "contains": {"contains": ELEVENS}},
         ],
     },
+    {"type": "object", "properties": {"b": {"type": "integer"}}, "required": ["b"], "minProperties": 2},
+    {"type": "object", "properties": {"a": False, "b": True, "c": True}, "required": ["b"], "minProperties": 4},
     {"type": "object", "not": {"additionalProperties": {"not": {"required": ["long", "longer"]}}}},
     {"type": "object", "not": {"additionalProperties": {"not": {"properties": {"a": False}, "required": ["b"]}}}},
     {"type": "array", "contains": HAS_AB, "items": {"type": "object", "additionalProperties": {"type": "array"}}},

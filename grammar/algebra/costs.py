@@ -127,7 +127,7 @@ class Costs:
         total = self._required(view, pending)
         more = view.low - progress.size - pending.bit_count()
         if more > 0:
-            others = bits(view.allowed(progress) & ~pending)
+            others = bits(view.available(progress) & ~pending)  # in schema order they may come after what is pending
             total += more * min((4 + view.key_length(s) + self.value(view.goal(s)) for s in others), default=FAR)
         return total
 

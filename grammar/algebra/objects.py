@@ -171,7 +171,7 @@ class ObjectView:
         return found
 
     def _compute_allowed(self, progress: Progress) -> int:
-        available = self._available(progress)
+        available = self.available(progress)
         pending = self.pending(progress) & ~self._from[self._end]
         if pending:  # in schema order no key may pass over a required one
             available &= ~self._from[self._first_rank(pending) + 1]
@@ -230,11 +230,11 @@ class ObjectView:
     def fewest(self, progress: Progress) -> int:
         """The least number of properties that must still come; NEVER_ENDS if it cannot be completed."""
         pending = self.pending(progress)
-        if pending & ~self._available(progress):
+        if pending & ~self.available(progress):
             return NEVER_ENDS
         waiting = [j for j in range(len(self._demands)) if not progress.done >> j & 1]
         instances: list[tuple[int, tuple[Literal, ...]]] = [(symbol, ()) for symbol in bits(pending)]
-        extra = self._cover(waiting, instances, self._available(progress) & ~pending) if waiting else 0
+        extra = self._cover(waiting, instances, self.available(progress) & ~pending) if waiting else 0
         if extra >= NEVER_ENDS:
             return NEVER_ENDS
         return max(len(bits(pending)) + extra, min(self.low - progress.size, NEVER_ENDS - 1))
@@ -248,7 +248,7 @@ class ObjectView:
             return False
         if self.high is not None and progress.size + need > self.high:
             return False
-        available = self._available(progress)
+        available = self.available(progress)
         endless = available & self._alphabet.class_mask
         return bool(endless) or progress.size + available.bit_count() >= self.low
 
@@ -287,7 +287,8 @@ class ObjectView:
                     break
         return best
 
-    def _available(self, progress: Progress) -> int:
+    def available(self, progress: Progress) -> int:
+        """The symbols that may come next or later, as bits."""
         return self._from[progress.at] & ~progress.used & self.possible
 
     def pending(self, progress: Progress) -> int:
