@@ -47,7 +47,8 @@ def joined(clauses: Sequence[ObjectClause]) -> tuple[ObjectClause, ...]:
     for clause in clauses:
         for some in clause.some:
             for without, rest in absent.get(some.name or "", ()) if not some.literals else ():
-                if rest <= clause.demands - {some.identity} and (without.low, without.high) == (clause.low, clause.high):
+                same = (without.low, without.high) == (clause.low, clause.high)
+                if same and rest <= clause.demands - {some.identity}:  # which a clause that forbids and requires is not
                     clause = replace(clause, some=tuple([other for other in clause.some if other is not some]))
                     named = {each.identity for each in clause.each if each.name == some.name}
                     if clause.demands - named <= without.demands:
