@@ -153,6 +153,36 @@ def test_recursion_costs_the_same_for_each_token(rules: str, unit: str, last: st
     assert second <= most * 2000
 
 
+PYTHON = r"""
+start: (stmt | _NL)*
+stmt: simple _NL | "if" expr ":" block ["else" ":" block] | "def" NAME "(" [NAME ("," NAME)*] ")" ":" block
+simple: NAME "=" expr | expr | "return" [expr] | "pass"
+block: "{" (stmt | _NL)* "}" | simple _NL
+expr: both ("or" both)*
+both: negated ("and" negated)*
+negated: "not" negated | compared
+compared: sum (("<" | "==" | "in" | "is" | "not" "in") sum)*
+sum: term ("+" term)*
+term: factor ("*" factor)*
+factor: "-" factor | power
+power: called ("**" factor)?
+called: atom ("(" [expr ("," expr)*] ")" | "[" expr "]" | "." NAME)*
+atom: NAME | NUMBER | STRING | "(" expr ")" | "[" [expr ("," expr)*] "]" | "lambda" NAME ":" expr
+NAME: /[a-zA-Z_][a-zA-Z0-9_]*/
+NUMBER: /[0-9]+(\.[0-9]+)?/
+STRING: /"([^"\\\n]|\\.)*"/
+_NL: /\n/
+%ignore /[ \t]+/
+"""
+
+
+def test_calls_within_calls_cost_the_same_at_any_depth() -> None:
+    """Where an argument list may be empty or go on, what is around it waits on the stack all the same."""
+    grammar = GrammarCompiler(BYTES).grammar(PYTHON, "lark")
+    assert events(grammar, "x = " + "f(1, " * 10 + "1" + ")" * 10 + "\n")
+    assert not events(grammar, "x = " + "f(1, " * 100 + "1" + ")" * 100 + "\n")
+
+
 def refused_soon(text: str, syntax: Syntax) -> None:
     begun = time.thread_time()
     with pytest.raises(GrammarError):

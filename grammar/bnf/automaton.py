@@ -155,13 +155,12 @@ class GrammarAutomaton(ByteAutomaton):
             return self._left(threads, closed, still)
         if not closed.live:
             return (self.tables.end_row, self.tables.end_frame) if closed.ended else None
-        context = closed.live[0][1]
-        if self._opens and not closed.ended and all(other == context for _, other in closed.live):
-            within = self.contexts.seen_from_within(context)
+        if self._opens and not closed.ended:
+            within = self.contexts.seen_from_within(frozenset([context for _, context in closed.live]))
             if within is not None:
                 outer, inside = within
-                row, _ = self.placed(closed)
-                return Open(row, self._frame((inside,), BIG), self._waiting_frame(outer))
+                live = tuple([(state, inside[context]) for state, context in closed.live])
+                return Open(*self.placed(replace(closed, live=live)), self._waiting_frame(outer))
         return self.placed(closed)
 
     def _left(self, threads: tuple[Thread, ...], closed: Closed, still: int) -> Exact:
@@ -223,14 +222,16 @@ class GrammarAutomaton(ByteAutomaton):
         if not later:
             return row, self._frame((context,), BIG)
         new = self.contexts.begun((state, context))
-        if not reads:
-            within = self.contexts.seen_from_within(new) if self._opens else None
-            if within is not None and new != context:
-                return Open(row, self._frame((within[1],), BIG), self._waiting_frame(within[0]))
-            return row, self._frame((new,), BIG)
         if new == context:  # both are one place then
-            return self.placed(self.contexts.close(((state, context),)))
-        return row, self._frame((context, new) if later > 0 else (new, context), BIG)
+            return self._enter(((state, context),), -1)
+        around = frozenset((context, new) if reads else (new,))
+        within = self.contexts.seen_from_within(around) if self._opens else None
+        if within is not None:
+            outer, inside = within
+            context, new = inside.get(context, context), inside[new]
+        places = (new,) if not reads else (context, new) if later > 0 else (new, context)
+        frame = self._frame(places, BIG)
+        return (row, frame) if within is None else Open(row, frame, self._waiting_frame(outer))
 
     def _new_beginning(self, state: int) -> tuple[int, int, int, int] | None:
         found = self.contexts.beginning(state)

@@ -60,7 +60,7 @@ class Contexts:
         self._loops: dict[int, tuple[int, int]] = {}
         self._returns: dict[tuple[int, int], tuple[Thread, ...]] = {}
         self._costs: dict[tuple[int, int], tuple[int, Thread | None]] = {}
-        self._insides: dict[int, tuple[Thread, int] | tuple[()]] = {}
+        self._insides: dict[frozenset[int], tuple[Thread, dict[int, int]] | tuple[()]] = {}
 
     def __len__(self) -> int:
         return len(self._kernels)
@@ -217,24 +217,33 @@ class Contexts:
         """The context of `rule` among what began after `kernel`: the part of the kernel that leads to it."""
         return self._intern(tuple([thread for thread in kernel if self._reached(thread[0]) >> rule & 1]))
 
-    def seen_from_within(self, context: int) -> tuple[Thread, int] | None:
-        """(the only thread before what began in a context, the context with that thread outside); None if there are
-        several, none, or if it is outside already. Where the thread's rule calls itself before a loop, contexts tell
-        more (see `_same_as`), and a rule that begins with itself may go on wherever it ends.
+    def seen_from_within(self, contexts: frozenset[int]) -> tuple[Thread, dict[int, int]] | None:
+        """(the only thread before all that began in these contexts, what each of them is with that thread outside).
+
+        None if there are several, none, or if it is outside already. Where the thread's rule calls itself before a
+        loop, contexts tell more (see `_same_as`), and a rule that begins with itself may go on wherever it ends.
         """
-        found = self._insides.get(context)
+        found = self._insides.get(contexts)
         if found is None:
-            kernel = self._kernels[context]
-            (state, outer), *others = kernel or ((-1, OUTSIDE),)
-            called = sorted({rule for rule, _ in self._cells.info(state).calls}) if state >= 0 else []
-            alone = not others and outer != OUTSIDE and state != self._cells.start(START)
-            if alone and self._looped(state)[0] < 0 and not any(map(self._begins_with_itself, called)):
-                inside = self._intern(tuple(sorted([(self._cells.called(rule)[0], OUTSIDE) for rule in called])))
-                found = (kernel[0], inside)
-            else:
-                found = ()
-            self._insides[context] = found
+            found = self._insides[contexts] = self._find_inside(sorted(contexts)) or ()
         return found or None
+
+    def _find_inside(self, contexts: list[int]) -> tuple[Thread, dict[int, int]] | None:
+        oldest, *others = contexts
+        kernel = self._kernels[oldest]
+        if len(kernel) != 1 or kernel[0][1] == OUTSIDE or kernel[0][0] == self._cells.start(START):
+            return None
+        state, _ = kernel[0]
+        called = sorted({rule for rule, _ in self._cells.info(state).calls})
+        if self._looped(state)[0] >= 0 or any(map(self._begins_with_itself, called)):
+            return None
+        inside = {oldest: self._intern(tuple(sorted([(self._cells.called(rule)[0], OUTSIDE) for rule in called])))}
+        for context in others:  # older ones first: those that it stands in
+            within = self._kernels[context]
+            if not all(outer in inside for _, outer in within):
+                return None
+            inside[context] = self._intern(tuple(sorted([(place, inside[outer]) for place, outer in within])))
+        return kernel[0], inside
 
     def _begins_with_itself(self, rule: int) -> bool:
         return bool(self._reached(self._cells.start(rule)) >> rule & 1)
