@@ -21,7 +21,7 @@ from slipcast.grammar.bnf.ir import (
     Text,
     Token,
 )
-from slipcast.grammar.bnf.read import SYNTAXES, read
+from slipcast.grammar.bnf.read import SYNTAXES, Syntax, read
 from slipcast.grammar.bnf.terminals import lower
 from slipcast.grammar.bnf.write import write_gbnf, write_grammarbnf
 from slipcast.grammar.errors import BudgetError, GrammarError, GrammarTextError, UnsupportedError
@@ -272,7 +272,7 @@ WRONG = [
     ("lark", 'start[foo]: "a"', 1, 1, "unknown attribute 'foo'"),
     ("lark", 'A[lazy]: "a"\nstart: A', 1, 1, "only rules have"),
     ("lark", "start: A\n%declare A", 2, 1, "%declare: not supported"),
-    ("lark", 'start: t{"a"}', 1, 9, "unexpected"),
+    ("lark", 'start: t{"a"}', 1, 9, "templates"),
     ("lark", "%import python.NAME\nstart: NAME", 1, 16, "only common"),
     ("lark", "%import common.NAME\nstart: NAME", 1, 16, "common has no 'NAME'"),
     ("lark", 'start: %json {"a": }', 1, 20, "Expecting value"),
@@ -375,3 +375,34 @@ def test_gbnf_is_written_as_it_is_read() -> None:
 def test_what_gbnf_cannot_say_is_refused_by_name(body: str) -> None:
     with pytest.raises(UnsupportedError, match="'root'"):
         write_gbnf(read(f"root ::= {body}"))
+
+
+@pytest.mark.parametrize(
+    ("syntax", "text", "column", "said"),
+    [
+        ("ebnf", 'root ::= x\nx ::= [a-z]+ (= "b")', 15, r"look-ahead assertions, as \(= \.\.\.\), are not supported"),
+        ("ebnf", 'root ::= "a" (!"b")', 15, "look-ahead assertions"),
+        ("gbnf", "root ::= 'a'", 10, r'single quotes are not known here \(write "..."\)'),
+        ("lark", "start: 'a'", 8, "single quotes are not known here"),
+        ("gbnf", 'root ::= "a" // b', 14, "comments begin with #"),
+        ("lark", 'start: a::p(0)\na: "x"', 9, "rules with parameters"),
+        ("lark", 'start: a\na: "x" %if foo', 8, "rules with parameters"),
+        ("lark", 'start: x{"a"}\nx{y}: y', 9, "templates"),
+        ("lark", 'start: %json {"x-guidance": {"lenient": true}}', 8, "only whitespace_flexible is supported"),
+        ("lark", "%", 1, "expected '%ignore' or '%import' or a line end"),
+        ("lark", 'start: "a" }', 12, "or '->' or '..' or"),
+        ("grammarbnf", "root", 1, "expected '%import' or '%start' or a rule"),
+        ("grammarbnf", '%start root root ::= "a" %', 26, "unexpected '%'; expected"),
+    ],
+)
+def test_what_other_dialects_have_is_named(syntax: Syntax, text: str, column: int, said: str) -> None:
+    with pytest.raises(GrammarTextError, match=said) as caught:
+        read(text, syntax)
+    assert caught.value.column == column
+
+
+def test_white_space_of_a_schema_in_lark_is_what_it_says() -> None:
+    schema = '{"type": "array", "x-guidance": {"whitespace_flexible": %s}}'
+    assert read(f"start: %json {schema % 'true'}", "lark").rules["start"] == JsonSchema({"type": "array"})
+    compact = JsonSchema({"type": "array"}, {"whitespace": "compact"})
+    assert read(f"start: %json {schema % 'false'}", "lark").rules["start"] == compact

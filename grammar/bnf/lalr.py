@@ -131,6 +131,10 @@ class Parser:
             values.append(value)
             actions = states[action]
 
+    def literal(self, name: str) -> str:
+        """The text that a terminal without a name of its own stands for, in quotes."""
+        return "'" + re.sub(r"\\(.)", r"\1", dict(self._data["terminals"])[name]) + "'"
+
     def _match(self, text: str, at: int, stack: list[int]) -> tuple[re.Match[str], str]:
         """The word at a place, among the terminals that the state knows."""
         state = stack[-1]

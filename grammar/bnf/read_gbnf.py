@@ -69,7 +69,7 @@ COMMENT: /#[^\n]*/
 _NAMES: Final = {
     "HEAD": "a rule (name ::=)", "OPTIONS": "", "MACRO": "", "NAME": "a rule's name", "INTEGER": "a number",
     "STRING": '"text"', "CLASS": "[characters]", "DOT": "'.'", "QUANTIFIER": "a repetition", "TOKEN": "<token>",
-    "LPAR": "'('", "RPAR": "')'", "VBAR": "'|'", "__ANON_0": "'::='", "COMMA": "','", "EQUAL": "'='",
+    "LPAR": "'('", "RPAR": "')'", "VBAR": "'|'", "COMMA": "','", "EQUAL": "'='",
     "END_OF_TEXT": "the end",
 }  # fmt: skip
 # What brackets do not count in, for the check of nesting. What is not closed is passed over as well, once.

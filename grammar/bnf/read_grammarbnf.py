@@ -87,7 +87,7 @@ _NAMES: Final = {
     "NAME": "a name", "INTEGER": "a number", "STRING": '"text"', "REGEX": "/regex/", "CLASS": "[characters]",
     "DOT": "'.'", "QUANTIFIER": "a repetition", "TOKEN": "<token>", "JSON": "JSON", "LPAR": "'('", "RPAR": "')'",
     "VBAR": "'|'", "COMMA": "','", "EQUAL": "'='", "NOT": "'~'", "AND": "'&'", "AT": "'@'",
-    "__ANON_0": "'::='", "IMPORT": "%import", "START": "%start", "AS": "'as'", "END_OF_TEXT": "the end",
+    "AS": "'as'", "END_OF_TEXT": "the end",
 }  # fmt: skip
 _OPAQUE: Final = re.compile(
     r'"(?:\\.|[^"\\\n])*+"?|\[\^?(?:\\.|[^\]\\])*+\]?|#[^\n]*|/(?:\\.|\[(?:\\.|[^\]\\\n])*+\]|[^/\\\n\[])++/?'

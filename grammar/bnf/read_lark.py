@@ -94,8 +94,7 @@ _NAMES: Final = {
     "NUMBER": "a number", "STRING": '"text"', "REGEX": "/regex/", "SPECIAL": "<token>", "QUANTIFIER": "a repetition",
     "JSON": "%json", "REGEXJSON": "%regex", "OPTIONS": "", "GRAMMAR": "", "DIRECTIVE": "", "TEMPLATE": "",
     "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'", "COLON": "':'", "COMMA": "','", "NOT": "'~'",
-    "AND": "'&'", "EQUAL": "'='", "DOT": "'.'", "__ANON_0": "'->'", "__ANON_1": "'..'",
-    "IMPORT": "%import", "IGNORE": "%ignore", "END_OF_TEXT": "the end",
+    "AND": "'&'", "EQUAL": "'='", "DOT": "'.'", "END_OF_TEXT": "the end",
 }  # fmt: skip
 _TILDE: Final = re.compile(r"~\s*+([0-9]++)(?:\s*+(\.\.)\s*+([0-9]++))?")
 _OPTIONS: Final = frozenset({"no_forcing", "allow_initial_skip", "ignore_once", "allow_invalid_utf8"})
@@ -150,7 +149,7 @@ class _Reader:
             "regex": lambda children: reading.regex_literal(self._source, children[0]),
             "name": lambda children: Reference(_plain(children[0]), self._place(children[0])),
             "special": self._special,
-            "json": lambda children: JsonSchema(self._value(children[0]), place=self._place(children[0])),
+            "json": self._json,
             "regex_json": self._regex_json,
             "grammar": self._grammar,
             "group": lambda children: children[0],
@@ -295,6 +294,21 @@ class _Reader:
 
     def _value(self, token: Word) -> Any:
         return self._values[int(token.rpartition("@")[2])]
+
+    def _json(self, children: list[Any]) -> Node:
+        token = children[0]
+        schema = self._value(token)
+        options: dict[str, Any] = {}
+        if isinstance(schema, dict) and "x-guidance" in schema:
+            given = schema["x-guidance"]
+            schema = {key: value for key, value in schema.items() if key != "x-guidance"}
+            if given == {"whitespace_flexible": False}:
+                options = {"whitespace": "compact"}
+            elif given not in ({}, {"whitespace_flexible": True}):
+                raise self._source.error(
+                    "of x-guidance only whitespace_flexible is supported", token.start_pos, "leave the others out"
+                )
+        return JsonSchema(schema, options, place=self._place(token))
 
     def _regex_json(self, children: list[Any]) -> Node:
         token = children[0]

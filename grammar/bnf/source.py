@@ -18,6 +18,18 @@ _PLAIN_ESCAPES: Final = {
     "n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "0": "\0", "e": "\x1b",
 }  # fmt: skip
 _CODE: Final = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|u\{([0-9A-Fa-f]{1,6})\}")
+_FOREIGN: Final = tuple(
+    (syntaxes.split(), re.compile(pattern), what, remedy)
+    for syntaxes, pattern, what, remedy in (
+        ("gbnf ebnf", r"(?<=\()(?:\?[=!<]|[=!])", "look-ahead assertions, as (= ...), are not supported",
+         "leave it out: what comes after a rule is known from where it is called"),
+        ("gbnf ebnf lark", r"'[^'\n]*'", "texts in single quotes are not known here", 'write "..."'),
+        ("gbnf ebnf", "//", "// begins no comment here", "comments begin with #"),
+        ("lark", r"::|%if\b", "rules with parameters, as name::..., are not supported", "write the rules out"),
+        ("lark", r"\{(?=\s*[\w\"/(])", "templates, as name{...}, are not supported", "write the rules out"),
+    )
+)  # fmt: skip
+"""What other dialects have and these do not: (syntaxes, how it looks, what it is, remedy)."""
 _OPENING: Final = frozenset("([{")
 _CLOSING: Final = frozenset(")]}")
 
@@ -51,10 +63,13 @@ def parse(parser: Parser, source: Source, text: str, names: Mapping[str, str], h
     try:
         parser.parse(text, handlers)
     except Unexpected as error:
-        listed = sorted({names.get(name, name.lower()) for name in error.expected if names.get(name) != ""})
+        listed = sorted({names.get(name) or parser.literal(name) for name in error.expected if names.get(name) != ""})
         expected = f"; expected {' or '.join(listed)}" if listed else ""
         if error.ended:
             raise source.error(f"the grammar ends too early{expected}", len(source.text)) from None
+        for syntaxes, pattern, what, remedy in _FOREIGN:
+            if source.syntax in syntaxes and pattern.match(text, error.at):
+                raise source.error(what, error.at, remedy) from None
         found = source.text[error.at]
         if not error.found and found in "\"'[/":
             raise source.error(f"what {found} opens is not closed, or does not belong here", error.at) from None
