@@ -99,8 +99,11 @@ def alphabet(clauses: Iterable[ObjectClause]) -> Alphabet:
     for clause in clauses:
         names.update((name, None) for members in clause.excluded for name, _ in members)
         parts: list[Each | Some] = [*clause.each, *clause.some]
-        for part in parts:
-            own = declared if isinstance(part, Each) and part.declared else names
+        own_parts = len(parts)
+        for denied in clause.denied:
+            parts += [*denied.each, *denied.some]
+        for i, part in enumerate(parts):
+            own = declared if isinstance(part, Each) and part.declared and i < own_parts else names
             if part.name is not None:  # nearly every part
                 own[part.name] = None
                 continue

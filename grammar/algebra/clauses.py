@@ -119,7 +119,9 @@ class Some:
 
 @dataclass(frozen=True, eq=False)
 class ObjectClause:
-    """A conjunction over one object. `low <= number of properties <= high`; it is none of `excluded`."""
+    """A conjunction over one object. `low <= number of properties <= high`; it is none of `excluded`, and none of
+    `denied` holds for it.
+    """
 
     each: tuple[Each, ...] = ()
     some: tuple[Some, ...] = ()
@@ -127,16 +129,18 @@ class ObjectClause:
     high: int | None = None
     evaluated: tuple[KeyTest, ...] = ()
     excluded: tuple[Members, ...] = ()
+    denied: tuple[ObjectClause, ...] = ()
 
     @property
     def size(self) -> int:
         """How many parts it has."""
-        return len(self.each) + len(self.some) + len(self.excluded)
+        return len(self.each) + len(self.some) + len(self.excluded) + len(self.denied)
 
     @lazy
     def demands(self) -> frozenset[tuple[object, ...]]:
         """The parts by content."""
         parts: list[tuple[object, ...]] = [("not", members) for members in self.excluded]
+        parts += [("denied", clause.identity) for clause in self.denied]
         parts += [each.identity for each in self.each]
         parts += [some.identity for some in self.some]
         return frozenset(parts)
@@ -171,6 +175,7 @@ class ObjectClause:
             _least(clause.high for clause in parts),
             tuple(dict.fromkeys(test for clause in parts for test in clause.evaluated)),
             _merge(members for clause in parts for members in clause.excluded),
+            _merge(denied for clause in parts for denied in clause.denied),
         )
 
 

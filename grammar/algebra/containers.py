@@ -28,12 +28,17 @@ from .atoms import Atoms
 from .branches import branches, exactly_one, is_compound
 from .clauses import EVERY_KEY, ArrayClause, CountAt, Each, EachAt, ObjectClause, Some, holds_key, outside
 from .cycles import Fixpoint
+from .denied import deniable
 from .goals import Goal, Goals, Literal
 from .kinds import Kinds
 
 MAX_CLAUSES = 4096
 MAX_DETERMINED = 10
 MAX_MEETS = 60_000
+MANY = 128
+"""Alternatives of one place beyond which case distinctions are followed as what is denied."""
+MAX_DENIED = 16  # clauses of one case distinction
+MAX_DENIED_PARTS = 8  # of `anyOf`: what denies it meets the negations of all of them
 
 
 class Mode(IntEnum):  # not Enum, whose members hash in Python code
@@ -224,10 +229,10 @@ class _Fold:
             return ()
         base: Any = None
         gathered: list[Any] = []
-        choices: list[Callable[[], tuple[Any, ...]]] = []
+        choices: list[tuple[Literal | None, Callable[[], tuple[Any, ...]]]] = []
         for literal in goal.literals:
             if is_compound(literal):
-                choices.append(lambda literal=literal: self.compound(literal, kind, base))  # type: ignore[misc]
+                choices.append((literal, lambda literal=literal: self.compound(literal, kind, base)))  # type: ignore[misc]
                 continue
             clauses = self.atom(*literal)
             if clauses is None:
@@ -237,16 +242,45 @@ class _Fold:
             if len(clauses) == 1:
                 gathered.append(clauses[0])
             else:
-                choices.append(lambda clauses=clauses: clauses)  # type: ignore[misc]
+                choices.append((None, lambda clauses=clauses: clauses))  # type: ignore[misc]
         base = self.meet(gathered)
         if self.mode is Mode.PLAIN and base.evaluated:
             base = replace(base, evaluated=())
+        out = self.multiplied(base, [choice for _, choice in choices], MANY if kind == "object" else None)
+        if out is None:
+            rest = []
+            for told, choice in choices:
+                instead = self.denied(told) if told is not None and len(choice()) > 1 else None
+                if instead is None:
+                    rest.append(choice)
+                else:
+                    base = self.meet([base, ObjectClause(denied=instead)])
+            out = self.multiplied(base, rest, None)
+        return out or ()
+
+    def multiplied(
+        self, base: Any, choices: Iterable[Callable[[], tuple[Any, ...]]], most: int | None
+    ) -> tuple[Any, ...] | None:
+        """`base` with an alternative of each choice, in all ways; None where choices multiply to more than `most`."""
         out: tuple[Any, ...] = (base,)
         for choice in choices:
-            out = self.product(out, choice())
+            found = choice()
+            if most is not None and min(len(out), len(found)) > 1 and len(out) * len(found) > most:
+                return None
+            out = self.product(out, found)
             if not out:
-                return ()
+                break
         return out
+
+    def denied(self, literal: Literal) -> tuple[ObjectClause, ...] | None:
+        """Clauses such that an object satisfies none of them exactly if it satisfies the literal; None if unknown."""
+        expr, sign = literal
+        if isinstance(expr, (Unevaluated, OneOf)) or (sign and self.mode is not Mode.PLAIN):
+            return None
+        if isinstance(expr, AnyOf) and len(expr.parts) > MAX_DENIED_PARTS:
+            return None
+        clauses = self.forms(self.goals.of([(expr, not sign)]), Mode.PLAIN)
+        return clauses if len(clauses) <= MAX_DENIED and all(map(deniable, clauses)) else None
 
     def product(self, left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, ...]:
         if len(left) * len(right) > MAX_CLAUSES * 16:

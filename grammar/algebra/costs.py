@@ -103,12 +103,14 @@ class Costs:
     def _object(self, view: ObjectView, progress: Progress) -> int:
         if view.closable(progress):
             return 1
-        if view.plain and not progress.rivals:
+        if view.plain and not progress.against:
             return min(FAR, 1 + self._missing(view, progress))
         allowed = view.allowed(progress)
         pending = view.pending(progress) & allowed
         if pending:  # the order of what must come does not matter, so one of them stands for all
             return self.property(view, progress, bits(pending)[0])
+        if progress.denied:
+            return self._undenied(view, progress)
         if progress.rivals:
             return min((self.property(view, progress, symbol) for symbol in bits(allowed)), default=FAR)
         now = view.fewest(progress)
@@ -120,6 +122,19 @@ class Costs:
             ),
             default=FAR,
         )
+
+    def _undenied(self, view: ObjectView, progress: Progress) -> int:
+        """Where no key must come, but a denied clause holds: by a property that rids the object of one such clause."""
+        met = view.met(progress)
+        best: tuple[int, int, int, Progress] | None = None
+        for symbol in bits(view.remedies(progress, view.allowed(progress))):
+            for goal, after in view.options(progress, symbol):
+                length = 4 + view.key_length(symbol) + self.value(goal)
+                fewer = (after.denied & met).bit_count(), after.denied.bit_count(), view.fewest(after)
+                if after != progress and length < FAR:
+                    found = fewer[0], fewer[1] + fewer[2], length, after
+                    best = found if best is None else min(best, found)
+        return FAR if best is None else min(FAR, best[2] + self.object(view, best[3]))
 
     def _missing(self, view: ObjectView, progress: Progress) -> int:
         """Of a clause without demands beside required keys and a number: those keys, and the shortest of the others."""

@@ -113,7 +113,7 @@ class Emptiness:
             return False
         required = {name for some in clause.some if (name := some.name) is not None}
         unbounded = clause.low <= len(required) and clause.high is None
-        if len(required) == len(clause.some) and unbounded and not clause.excluded:
+        if len(required) == len(clause.some) and unbounded and not clause.excluded and not clause.denied:
             return all(self.nonempty(self._property(clause, name)) for name in required)
         return ObjectView(clause, alphabet([clause]), self, ordered=False).satisfiable()
 
@@ -195,7 +195,7 @@ class Emptiness:
             members = tuple(sorted((name, value) for name, value in zip(names, row, strict=True) if value is not None))
             if len(members) < clause.low or (clause.high is not None and len(members) > clause.high):
                 continue
-            if members in clause.excluded:
+            if members in clause.excluded or any(self._satisfies(members, denied) for denied in clause.denied):
                 continue
             if all(
                 any(
@@ -205,3 +205,19 @@ class Emptiness:
                 for some in clause.some
             ):
                 yield ("object", members)
+
+    def _satisfies(self, members: tuple[tuple[str, Canonical], ...], clause: ObjectClause) -> bool:
+        """Whether an object satisfies a clause of the kind that is denied (see `denied`)."""
+        names = {name for name, _ in members}
+        return (
+            clause.low <= len(members)
+            and (clause.high is None or len(members) <= clause.high)
+            and all(some.name in names for some in clause.some)
+            and all(
+                self.holds(literal, value)
+                for each in clause.each
+                for name, value in members
+                if holds_key(each.keys, name)
+                for literal in each.literals
+            )
+        )

@@ -55,6 +55,7 @@ class Goals:
         self._by_key: dict[frozenset[tuple[int, bool]], Goal] = {}
         self._single: dict[tuple[int, bool], Goal] = {}
         self._flat: dict[tuple[int, bool], tuple[Literal, ...] | None] = {}
+        self._negations: dict[Goal, Literal] = {}
         self._keep: list[Expr] = []  # ids stay valid only while the nodes live
         self.never = Goal(0, (), True)
         self.always = self.of(())
@@ -95,6 +96,20 @@ class Goals:
         if left.impossible:
             return left
         return self.of([*left.literals, *right])
+
+    def negation(self, goal: Goal) -> Literal:
+        """What satisfies exactly the values that `goal` does not."""
+        found = self._negations.get(goal)
+        if found is None:
+            if len(goal.literals) == 1:
+                ((expr, sign),) = goal.literals
+                found = expr, not sign
+            elif goal.impossible:
+                found = Never(), False
+            else:
+                found = AllOf(tuple([expr if sign else Not(expr) for expr, sign in goal.literals])), False
+            self._negations[goal] = found
+        return found
 
     def _flatten(self, literal: Literal) -> tuple[Literal, ...] | None:
         """The literals that `literal` means, or None if it is plainly unsatisfiable."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ..schema.values import Canonical
 from .alphabet import Alphabet
 from .clauses import ObjectClause
+from .denied import Denied
 from .goals import Goal, Literal
 from .rivals import Reasoner, Rivals
 
@@ -27,7 +28,9 @@ class Progress(NamedTuple):
     done   demands met, as bits
     size   number of properties, no further than matters
     at     the rank from which declared keys may still come
-    rivals  which of the excluded values agree with all properties so far, as bits, and written  how many these are
+    rivals  which of the excluded values agree with all properties so far, as bits
+    denied  which of the denied clauses hold for all properties so far, as bits
+    written how many properties these are, no further than matters to them
     """
 
     used: int = 0
@@ -35,7 +38,13 @@ class Progress(NamedTuple):
     size: int = 0
     at: int = 0
     rivals: int = 0
+    denied: int = 0
     written: int = 0
+
+    @property
+    def against(self) -> bool:
+        """Whether there is something that the object must still differ from."""
+        return bool(self.rivals or self.denied)
 
 
 class ObjectView:
@@ -89,11 +98,11 @@ class ObjectView:
         self._live: dict[Progress, bool] = {}
         self._allowed: dict[Progress, int] = {}
         self._possible: int | None = None
-        self._ordered = ordered
         # Those that no object of the clause can be are left out, as far as that is plain.
         excluded = [{index[name]: value for name, value in members} for members in clause.excluded]
         self._rivals = Rivals([members for members in excluded if self._fits(members)], reasoner)
-        self.start = Progress(rivals=self._rivals.every)
+        self._denied = Denied(clause.denied, alphabet, reasoner)
+        self.start = Progress(rivals=self._rivals.every, denied=self._denied.every)
 
     def _fits(self, members: Mapping[int, Canonical]) -> bool:
         """Whether an object with just these keys has all that are required, and not too many or too few."""
@@ -145,14 +154,15 @@ class ObjectView:
 
     def satisfiable(self) -> bool:
         """Whether some object satisfies the clause."""
-        if self._simple and not self.start.rivals:
-            return self.required_possible()
-        return self.live(self.start)
+        if self._simple and not self.required_possible():
+            return False
+        return (self._simple and not self.start.against) or self.live(self.start)
 
     @staticmethod
     def dominates(better: Progress, worse: Progress) -> bool:
         """Whether whatever can follow `worse` can follow `better` as well."""
-        return better._replace(done=worse.done) == worse and worse.done & ~better.done == 0
+        same = better._replace(done=worse.done, denied=worse.denied) == worse
+        return same and worse.done & ~better.done == 0 and better.denied & ~worse.denied == 0
 
     def closable(self, progress: Progress) -> bool:
         """Whether the object may end here."""
@@ -161,7 +171,13 @@ class ObjectView:
             and progress.done == (1 << len(self._demands)) - 1
             and progress.size >= self.low
             and not (progress.rivals and self._rivals.met(progress.rivals, progress.written))
+            and not (progress.denied and self.met(progress))
         )
+
+    def met(self, progress: Progress) -> int:
+        """The denied clauses that the object would satisfy if it ended here, as bits."""
+        missing = self._from[progress.at] & ~progress.used
+        return self._denied.met(progress.denied, missing, progress.written)
 
     def allowed(self, progress: Progress) -> int:
         """The symbols that may come next, as bits."""
@@ -176,8 +192,14 @@ class ObjectView:
         if pending:  # in schema order no key may pass over a required one
             available &= ~self._from[self._first_rank(pending) + 1]
         mask = 0
-        if self._simple:
+        if self._simple and not progress.denied:
             mask = available & ~sum(1 << symbol for symbol in self._rivals.places(progress.rivals))
+        elif self._simple and not (progress.at < self._end or progress.rivals or self._denied.counted):
+            mask = available & ~self._denied.wanted
+            for symbol in bits(mask & self._denied.killers(progress.denied)):  # all others make no difference
+                _, after = next(self._ways(progress, symbol), (None, progress))
+                if after.denied == progress.denied:
+                    mask &= ~(1 << symbol)  # and what rids the object of something never harms
         for symbol in bits(available & ~mask):
             if next(self.options(progress, symbol), None) is not None:
                 mask |= 1 << symbol
@@ -190,17 +212,32 @@ class ObjectView:
 
     def options(self, progress: Progress, symbol: int) -> Iterator[tuple[Goal, Progress]]:
         """The ways to go on with this key: what its value must satisfy, and where that leads. All of them are live."""
-        if not progress.rivals:
-            yield from self._options(progress, symbol)
-            return
-        for goal, after in self._options(progress, symbol):
+        for goal, after in self._ways(progress, symbol) if progress.against else self._options(progress, symbol):
+            if not after.against or self.live(after):
+                yield goal, after
+
+    def _ways(self, progress: Progress, symbol: int) -> Iterator[tuple[Goal, Progress]]:
+        """`options` where the object must differ from something; what leads nowhere is among them."""
+        for goal, after in self._options(progress._replace(rivals=0, denied=0, written=0), symbol):
             differs = self._rivals.differs(goal, symbol, progress.rivals)
             if differs is not None:
-                yield differs, after
+                yield from self._undenied(progress, symbol, differs, after)
             for same, _, rivals in self._rivals.agrees(goal, symbol, progress.rivals):
-                there = after._replace(rivals=rivals, written=progress.written + 1)
-                if self.live(there):
-                    yield same, there
+                yield from self._undenied(progress, symbol, same, after._replace(rivals=rivals))
+
+    def _undenied(
+        self, progress: Progress, symbol: int, goal: Goal, after: Progress
+    ) -> Iterator[tuple[Goal, Progress]]:
+        """A way on, told apart by the denied clauses that hold after it."""
+        written = progress.written + 1
+        if not progress.denied:
+            yield goal, after._replace(written=written if after.rivals else 0)
+            return
+        passed = self._from[progress.at] & ~self._from[after.at] & ~(1 << symbol)
+        alive = progress.denied & ~self._denied.without(passed)
+        for told, denied in self._denied.ways(goal, symbol, alive):
+            count = written if after.rivals else min(written, self._denied.counted) if denied else 0
+            yield told, after._replace(denied=denied, written=count)
 
     def _options(self, progress: Progress, symbol: int) -> Iterator[tuple[Goal, Progress]]:
         """`options`, rivals aside."""
@@ -210,12 +247,15 @@ class ObjectView:
             return
         wanted = [j for j, (mask, _) in enumerate(self._demands) if mask >> symbol & 1 and not progress.done >> j & 1]
         given: set[Goal] = set()
-        for size in range(len(wanted), -1, -1):  # more demands met first: the same goal with fewer is no option
+        # What the value satisfies anyway is met; more demands met first: the same goal with fewer is no option.
+        free = [j for j in wanted if self._goals.both(goal, self._demands[j][1]) is goal]
+        wanted = [j for j in wanted if j not in free]
+        for size in range(len(wanted), -1, -1):
             for chosen in combinations(wanted, size):
                 asked = self._goals.both(goal, [literal for j in chosen for literal in self._demands[j][1]])
                 if asked in given or not self._reasoner.nonempty(asked):
                     continue
-                after = self._after(progress, symbol, sum(1 << j for j in chosen))
+                after = self._after(progress, symbol, sum(1 << j for j in (*free, *chosen)))
                 if self.live(after):
                     given.add(asked)
                     yield asked, after
@@ -224,7 +264,14 @@ class ObjectView:
         """Whether the object can be completed from here."""
         found = self._live.get(progress)
         if found is None:
-            found = self._live[progress] = self._compute_live(progress)
+            if progress.denied:
+                self._live[progress] = False  # what leads back here leads nowhere new
+            try:
+                found = self._compute_live(progress)
+            except BaseException:
+                self._live.pop(progress, None)
+                raise
+            self._live[progress] = found
         return found
 
     def fewest(self, progress: Progress) -> int:
@@ -240,9 +287,11 @@ class ObjectView:
         return max(len(bits(pending)) + extra, min(self.low - progress.size, NEVER_ENDS - 1))
 
     def _compute_live(self, progress: Progress) -> bool:
-        if progress.rivals:
-            alone = progress._replace(rivals=0, written=0)
-            return self.live(alone) and (self.closable(progress) or self._differs(progress, alone))
+        if progress.against:
+            alone = progress._replace(rivals=0, denied=0, written=0)
+            if not (self._simple or self.live(alone)):
+                return False
+            return self._harmless(progress) or self.closable(progress) or self._differs(progress, alone)
         need = self.fewest(progress)
         if need >= NEVER_ENDS:
             return False
@@ -252,18 +301,43 @@ class ObjectView:
         endless = available & self._alphabet.class_mask
         return bool(endless) or progress.size + available.bit_count() >= self.low
 
+    def _harmless(self, progress: Progress) -> bool:
+        """Whether it is plain that the object satisfies no denied clause once it has the keys that must come."""
+        missing = self._from[progress.at] & ~progress.used & ~self.required
+        return self._simple and not (progress.rivals or self._denied.met(progress.denied, missing))
+
     def _differs(self, progress: Progress, alone: Progress) -> bool:
-        """Whether further properties can make the object differ from each rival; `alone`: the same without them."""
-        symbols = bits(self.allowed(alone))
-        ways = ((symbol, goal) for symbol in symbols for goal, _ in self._options(alone, symbol))
-        if any(self._rivals.differs(goal, symbol, progress.rivals) is not None for symbol, goal in ways):
-            return True
+        """Whether further properties can make the object differ from all it must; `alone`: the same without that."""
         pending = self.pending(progress)
-        if pending and not self._ordered:  # each must come, so the order makes no difference
+        if not progress.denied:
+            symbols = bits(self.allowed(alone))
+            ways = ((symbol, goal) for symbol in symbols for goal, _ in self._options(alone, symbol))
+            if any(self._rivals.differs(goal, symbol, progress.rivals) is not None for symbol, goal in ways):
+                return True
+        if pending and progress.at == self._end:  # each must come, and their order makes no difference
             symbols = bits(pending & -pending)
+        elif progress.denied:
+            worth = self.remedies(progress, self.allowed(alone))
+            met = self.met(progress)
+            likely = worth & self._denied.killers(met & -met)
+            symbols = bits(likely) + bits(worth & ~likely)
+            self._goals.effort.spend(8 + len(symbols))
         return self._goals.depth.enter(
             lambda: any(next(self.options(progress, symbol), None) is not None for symbol in symbols)
         )
+
+    def remedies(self, progress: Progress, symbols: int) -> int:
+        """Those of the symbols that are worth a try where none must come and a denied clause may hold."""
+        if progress.rivals or self._denied.bounded:
+            return symbols
+        met = self.met(progress)
+        if self._denied.doomed(met, self.available(progress)):
+            return 0
+        if progress.at == self._end:
+            return symbols & self._denied.killers(met & -met) if met else symbols
+        if self._demands or self.high is not None or progress.size < self.low:
+            return symbols
+        return symbols & (self._denied.killers(progress.denied) | self.pending(progress))
 
     def _cover(self, waiting: list[int], instances: list[tuple[int, tuple[Literal, ...]]], free: int) -> int:
         """The least number of further properties, beside `instances`, with which all `waiting` demands are met."""
