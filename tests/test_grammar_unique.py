@@ -168,3 +168,35 @@ def test_strings_but_a_few_have_a_way_on_from_each_of_them() -> None:
     ends_everywhere(grammar, validator, seed=3)
     short = {"type": "string", "maxLength": 1, "not": {"enum": ["", "a"]}}
     ends_everywhere(BYTES.json_schema(short), jsonschema.Draft202012Validator(short), seed=4)
+
+
+def test_the_way_home_stays_one_while_an_item_is_written() -> None:
+    """A way through twenty more items is known after each byte without going through them, and is one for this text."""
+    items = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}}
+    schema = {"type": "array", "uniqueItems": True, "minItems": 12, "items": {**items, "required": ["name", "age"]}}
+    grammar = BYTES.json_schema(schema, whitespace="compact")
+    validator = jsonschema.Draft202012Validator(schema)
+    chance = random.Random(8)
+    for values in (
+        [{"name": f"n{i}", "age": i} for i in range(3)],
+        [{"name": "", "age": i} for i in range(5)],  # as the way itself would go on
+        [{"name": chance.choice(["", "a", "b"]), "age": chance.randrange(9), "x": [i]} for i in range(4)],
+    ):
+        matcher, written = grammar.matcher(), bytearray()
+        way = matcher.way_out()
+        for byte in json.dumps(values, separators=(",", ":")).encode()[:-1]:
+            assert matcher.accept(byte)
+            written.append(byte)
+            home = matcher.way_home(way, 10_000)
+            assert home is not None
+            way = home
+            assert validator.is_valid(json.loads(bytes(written) + way.data)), bytes(written)
+        count = len(way.tokens or ())
+        while count:  # followed to its end, each step is within what is left
+            token, rest = way.step()
+            assert matcher.accept(token)
+            count -= 1
+            home = matcher.way_home(rest, count)
+            assert home is not None and home.fits(count)
+            way = home
+        assert matcher.is_accepting()

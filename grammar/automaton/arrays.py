@@ -40,7 +40,7 @@ class ArrayHandler(FrameHandler):
         for view, progress, own in alternatives:
             if view.closable(progress):
                 self.closing_tags |= own
-        self._values: tuple[Position, _AfterItem] | bool | None = False  # False: not looked for yet
+        self._values: tuple[Position, AfterItem] | bool | None = False  # False: not looked for yet
         self._frame: tuple[int, int] | None = None
         self._foreseen: bool | None = None
 
@@ -103,13 +103,13 @@ class ArrayHandler(FrameHandler):
         costs = self.builder.costs
         return ((costs.array(view, progress, self.seen or ()), tags) for view, progress, tags in self.alternatives)
 
-    def values(self) -> tuple[Position, _AfterItem] | None:
+    def values(self) -> tuple[Position, AfterItem] | None:
         """The values that the next item may have, and what follows them; None if none may come."""
         if isinstance(self._values, bool):
             self._values = self._find_values()
         return self._values
 
-    def _find_values(self) -> tuple[Position, _AfterItem] | None:
+    def _find_values(self) -> tuple[Position, AfterItem] | None:
         parts: dict[Goal, int] = {}
         groups: list[list[Alternative]] = []
         for view, progress, tags in self.alternatives:
@@ -121,7 +121,7 @@ class ArrayHandler(FrameHandler):
         if not parts:
             return None
         position = self.builder.position(parts)
-        return position, _AfterItem(self, tuple([tuple(group) for group in groups]))
+        return position, AfterItem(self, tuple([tuple(group) for group in groups]))
 
     def step(self, label: int, texts: Texts | None) -> Answer:
         if label == ITEM_NEXT:
@@ -145,7 +145,7 @@ def _handler(builder: Builder, alternatives: tuple[Alternative, ...], seen: Seen
     return found
 
 
-class _AfterItem:
+class AfterItem:
     """After an item its array goes on, with the alternatives that accepted the item."""
 
     __slots__ = ("_array", "_ends", "_groups", "closing_tags", "depth", "key", "scopes")
@@ -158,6 +158,11 @@ class _AfterItem:
         self.depth = array.depth
         self.closing_tags = array.closing_tags
         self.key: Hashable = ("item", array.number)
+
+    @property
+    def unique(self) -> bool:
+        """Whether all that the item's value must not be is one of the other items."""
+        return not any(view.repeats for view, _, _ in self._array.alternatives)
 
     def endings(self, tags: int) -> Iterator[tuple[int, int]]:
         costs = self._array.builder.costs

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ..errors import BudgetError, SchemaError
 
@@ -195,6 +195,17 @@ def parse_json(source: str) -> Any:
         return _parse_deep(source)
 
 
+def parse_first(source: str, at: int) -> tuple[Any, int]:
+    """The JSON value that stands at an offset of a text, as `parse_json` gives it, and where it ends.
+
+    Raises SchemaError or ValueError where there is none, BudgetError where it nests too deep to be looked at quickly.
+    """
+    try:
+        return _DECODER.raw_decode(source, at)
+    except RecursionError:
+        raise BudgetError("the value nests too deep") from None
+
+
 def _first(pair: tuple[str, Any]) -> str:
     return pair[0]
 
@@ -233,9 +244,10 @@ def _constant(name: str) -> Any:
     raise SchemaError(f"{name} is no JSON number", remedy="JSON has neither NaN nor Infinity")
 
 
-_DECODE: Callable[[str], Any] = json.JSONDecoder(
+_DECODER: Final = json.JSONDecoder(
     parse_float=Decimal, parse_int=_integer, parse_constant=_constant, object_pairs_hook=_members
-).decode
+)
+_DECODE: Callable[[str], Any] = _DECODER.decode
 
 
 def _not_json(problem: str, source: str, position: int) -> SchemaError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Final
 
+from ..automaton.recorded import makes_no_difference
 from ..automaton.stepper import Configuration, ends
 from ..automaton.tables import Tables
 from ..automaton.turns import Breath
@@ -37,6 +38,7 @@ class Way:
         self._vocabulary = vocabulary
         self._spelled = spelled or (Fewest(data, vocabulary), 0)  # shared with the ways that this one ends
         self._index: tuple[dict[Configuration, int], int] | None = None  # of a way that ends as this one does
+        self._assumed = False  # whether the places may be those of a text that differs in what was recorded
 
     @cached_property
     def tokens(self) -> tuple[int, ...] | None:
@@ -104,10 +106,15 @@ class Way:
                 way = self._rest(at, i, tables, stepper)
                 if way is not None:
                     return way
-        return None
+        return self._rest(at, 0, tables, stepper, exact=True) if self._assumed else None
 
-    def _rest(self, at: Configuration, start: int, tables: Tables, stepper: Stepper) -> Way | None:
-        """The way by the bytes from `start` on, from another configuration; recorded text may forbid it."""
+    def _rest(
+        self, at: Configuration, start: int, tables: Tables, stepper: Stepper, *, exact: bool = False
+    ) -> Way | None:
+        """The way by the bytes from `start` on, from another configuration; recorded text may forbid it.
+
+        `exact`: with the places where that text leads, not those of the text that the way was found for.
+        """
         places = [at]
         for i in range(start, len(self.data)):
             following = stepper.run(places[-1], _BYTES[self.data[i]])
@@ -117,13 +124,20 @@ class Way:
                 if i == start:
                     return self._from(at, start)
                 return self._tail(start, (*places, *self.places[i + 1 :]))
+            seek = i == start and not exact
+            if seek and makes_no_difference(tables, self.places[i + 1], following, self.data[i + 1 :]):
+                way = self._from(at, start)
+                way._assumed = True
+                return way
             places.append(following)
         return self._tail(start, tuple(places)) if ends(tables, places[-1]) else None
 
     def _tail(self, start: int, places: tuple[Configuration, ...]) -> Way:
         """The way by the bytes from `start` on, through other places."""
         fewest, before = self._spelled
-        return Way(self.data[start:], places, self._vocabulary, self.tables, (fewest, before + start))
+        way = Way(self.data[start:], places, self._vocabulary, self.tables, (fewest, before + start))
+        way._assumed = self._assumed
+        return way
 
     def rejoined(self, at: Configuration, data: bytes, stepper: Stepper) -> Way | None:
         """By `data` from `at` onto this way, and on; None where that does not lead onto it."""
