@@ -309,7 +309,9 @@ class ObjectView:
     def _differs(self, progress: Progress, alone: Progress) -> bool:
         """Whether further properties can make the object differ from all it must; `alone`: the same without that."""
         pending = self.pending(progress)
-        if not progress.denied:
+        if progress.denied:
+            self._goals.effort.spend(8 + 4 * self._denied.every.bit_length())
+        else:
             symbols = bits(self.allowed(alone))
             ways = ((symbol, goal) for symbol in symbols for goal, _ in self._options(alone, symbol))
             if any(self._rivals.differs(goal, symbol, progress.rivals) is not None for symbol, goal in ways):
@@ -321,7 +323,6 @@ class ObjectView:
             met = self.met(progress)
             likely = worth & self._denied.killers(met & -met)
             symbols = bits(likely) + bits(worth & ~likely)
-            self._goals.effort.spend(8 + len(symbols))
         return self._goals.depth.enter(
             lambda: any(next(self.options(progress, symbol), None) is not None for symbol in symbols)
         )
