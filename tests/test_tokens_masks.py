@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -147,3 +149,28 @@ def test_a_row_inside_a_character_earns_a_part_of_its_own(monkeypatch: pytest.Mo
                 taken.add(token)
         assert allowed == taken
         assert matcher.accept(byte)
+
+
+COUNTED = ["[aé€]{0,4}", "a[é€]{0,3}", "(a|é.)[aé]{0,3}", "[aé]{1,3}(€a)?", "é{2,5}", "(aé){0,2}€{0,2}"]
+
+
+@pytest.mark.parametrize("pattern", COUNTED)
+def test_counted_patterns_end_where_they_should(pattern: str) -> None:
+    tokens = [bytes((byte,)) for byte in range(256)] + [text.encode() for text in ("aé", "éé€", "€€", "aaaa", "é€aé€")]
+    vocabulary = Vocabulary([*tokens, None], eos_ids=[len(tokens)])
+    grammar = GrammarCompiler(vocabulary).regex(pattern)
+    for size in range(7):
+        for letters in product("aé€", repeat=size):
+            text = "".join(letters)
+            assert grammar.accepts(text) is (re.fullmatch(pattern, text) is not None), text
+    chance = random.Random(pattern)
+    for _ in range(20):
+        matcher = grammar.matcher()
+        walk(matcher.level, matcher._automaton, chance, 12)  # type: ignore[arg-type]
+        matcher, read = grammar.matcher(), b""
+        while allowed := sorted(mask_of(matcher, matcher.level) - {len(tokens)}):
+            assert re.fullmatch(pattern, (read + matcher.way_out().data).decode())
+            token = chance.choice(allowed)
+            assert matcher.accept(token)
+            read += tokens[token]
+        assert matcher.is_accepting()

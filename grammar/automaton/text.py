@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator
 
 from ..errors import UnsatisfiableError
 from ..regular import Dfa, Language
-from .codes import VALUE_END
+from .codes import BIG, COUNT, NEED, VALUE_END
 from .completion import Completer
 from .stepper import ByteAutomaton, Configuration
 from .tables import Tables
@@ -23,14 +23,19 @@ class TextAutomaton(ByteAutomaton):
     def __init__(self, tables: Tables, language: Language, name: str) -> None:
         self.tables = tables
         self._completer = Completer(tables)
-        self._dfa: Dfa = language.unbounded().dfa
-        if self._dfa.start is None:
+        # An upper bound is a counter beside the state, where the lower one is none or said by the states themselves.
+        normal = language.normal()
+        start = normal.dfa.start
+        self._counted = normal.high is not None and start is not None and normal.low <= normal.dfa.shortest(start)
+        self._dfa: Dfa = normal.dfa if self._counted else language.unbounded().dfa
+        high = BIG if normal.high is None or not self._counted else normal.high
+        if self._dfa.start is None or self._dfa.shortest(self._dfa.start) > high:
             raise UnsatisfiableError(f"{name} matches no text at all")
         self._rows: dict[int, int] = {}
         self._states: dict[int, int] = {}
         self._inside: dict[Suffixes, int] = {}
         with tables.lock:
-            frame = tables.frame(("text", self._dfa), self, labels=VALUE_END + 1)
+            frame = tables.frame(("text", self._dfa, high), self, labels=VALUE_END + 1, high=high)
             self.start = Configuration(self._row(self._dfa.start), frame)
 
     def completion(self, at: Configuration, known: Container[Configuration] = ()) -> bytes:
@@ -49,6 +54,8 @@ class TextAutomaton(ByteAutomaton):
         if row is None:
             row = self._rows[state] = self.tables.lazy(self._build)
             self._states[row] = state
+            if self._counted:
+                self.tables.need[row] = self._dfa.shortest(state)
         return row
 
     def _build(self, row: int) -> None:
@@ -58,11 +65,12 @@ class TextAutomaton(ByteAutomaton):
             following = self._row(target)
             for first, last in chars.ranges():
                 suffixes += ((spelled, following) for spelled in utf8_ranges(first, last))
-        self._write(row, suffixes)
+        self._write(row, suffixes, COUNT if self._counted else 0)
         if self._dfa.accepting(state):
             self.tables.accept[row] = VALUE_END + 1
 
-    def _write(self, row: int, suffixes: Iterable[tuple[Bytes, int]]) -> None:
+    def _write(self, row: int, suffixes: Iterable[tuple[Bytes, int]], flag: int) -> None:
+        """`flag` says what each byte is checked for: the first of a character counts."""
         values = self.tables.rows[row]
         longer: dict[int, list[tuple[Bytes, int]]] = {}
         for ((first, last), *rest), target in suffixes:
@@ -70,16 +78,17 @@ class TextAutomaton(ByteAutomaton):
                 for byte in range(first, last + 1):
                     longer.setdefault(byte, []).append((tuple(rest), target))
             else:
-                values[first : last + 1] = target
+                values[first : last + 1] = target | flag
         for byte, after in longer.items():
-            values[byte] = self._inner(tuple(after))
+            values[byte] = self._inner(tuple(after)) | flag
 
     def _inner(self, suffixes: Suffixes) -> int:
         """The row inside a character; equal ones are shared."""
         row = self._inside.get(suffixes)
         if row is None:
             row = self._inside[suffixes] = self.tables.dense()
-            self._write(row, suffixes)
+            self.tables.need[row] = min(self.tables.need[target] for _, target in suffixes)
+            self._write(row, suffixes, NEED if self._counted else 0)
         return row
 
 
