@@ -35,19 +35,19 @@ class _Sorted:
         languages allow more than all strings but a few, each of which may go on to others.
         """
         tags_of, free = dict(self.words), 0
-        lacking: dict[str, list[int]] = {}
+        lacking: dict[str, set[Language]] = {}
         for language, tags in self.languages.items():
             missing = missing_words(language.dfa)
             if missing is None or (high is not None and any(len(word) >= high for word in missing)):
                 return None
             free |= tags
             for word in missing:
-                lacking.setdefault(word, []).append(tags)
+                lacking.setdefault(word, set()).add(language)
         for word, tags in tags_of.items() if free else ():
             if word not in lacking:
                 tags_of[word] = tags | free
-        for word in lacking:
-            having = [t for language, t in self.languages.items() if word not in (missing_words(language.dfa) or ())]
+        for word, without in lacking.items():
+            having = [tags for language, tags in self.languages.items() if language not in without]
             tags_of[word] = reduce(or_, having, tags_of.get(word, 0))
         return tags_of, free
 
