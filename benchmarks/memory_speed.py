@@ -21,7 +21,7 @@ class MemorySpeed:
     """Reads in huge pages, as weights are kept; with prefetching, and without, since machines differ."""
 
     def __init__(self) -> None:
-        memory = Arena([BYTES], "reading").take(BYTES)
+        memory = Arena([BYTES], "reading", huge=True).take(BYTES)
         memory[:] = 0
         self._source = as_tensor(memory.view(np.float32))
         self._sums = as_tensor(aligned_copy(np.zeros((_PARTS, LANES), np.float32)))
