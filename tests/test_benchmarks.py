@@ -114,3 +114,11 @@ def test_engines_take_turns_and_slow_tasks_have_fewer_rounds(monkeypatch: pytest
     done = {quick.name: ([], [])}
     race._rounds(engine("ours"), None, [quick], done, 3, 0.0)  # time is up: what has none yet is measured once
     assert [len(side) for side in done["quick"]] == [1, 0]
+
+
+def test_memory_is_read_as_fast_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The measure beside which decoding's reads are put works with the runtime's arenas and kernels as they are."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    speed = load("memory_speed")
+    monkeypatch.setattr(speed, "BYTES", 8 << 20)
+    assert 0 < speed.MemorySpeed().gigabytes_per_cpu_second() < 10_000
