@@ -71,16 +71,12 @@ class _Machine:
         return found
 
     def followers(self, bits: int) -> int:
-        """Where positions lead whatever the next character; asked for with each block of characters in turn."""
+        """`Positions.after`, remembered: asked for with each block of characters in turn."""
         found = self._followers.get(bits)
         if found is None:
-            found = 0
-            for position in bits_of(bits):
-                shift, targets = self.positions.follow[position]
-                found |= targets << shift
             if len(self._followers) >= _REMEMBERED:
                 self._followers.clear()
-            self._followers[bits] = found
+            found = self._followers[bits] = self.positions.after(bits)
         return found
 
 

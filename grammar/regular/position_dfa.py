@@ -70,11 +70,7 @@ class PositionDfa(LazyDfa[int]):
     def _moves(self, state: int) -> Iterable[tuple[CharSet, int]]:
         if state & self._universal:
             return ((ALL, state),)
-        following = 0
-        follow = self._positions.follow
-        for position in bits_of(state):
-            shift, bits = follow[position]
-            following |= bits << shift
+        following = self._positions.after(state)
         return [(block, self._target(following & bits)) for block, bits in self._blocks if following & bits]
 
     def _target(self, state: int) -> int:

@@ -73,6 +73,14 @@ class Positions:
         """The positions a text may end with."""
         return self.ends[nodes.END][0]
 
+    def after(self, bits: int) -> int:
+        """The positions that may come after some, look-arounds aside, whatever the next character."""
+        following = 0
+        for position in bits_of(bits):
+            shift, targets = self.follow[position]
+            following |= targets << shift
+        return following
+
 
 class Builder:
     """Builds `Positions` from a tree. `looks` numbers the look-arounds met, for `conditional`."""
