@@ -25,6 +25,7 @@ PART_MAY_IMPORT = {
 # Stages of the grammar compiler, in order: a stage sees the toolbox and the stages before it.
 GRAMMAR_STAGES = (
     "errors",
+    "frozen",
     "pause",
     "courtesy",
     "cache",

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
+from ..frozen import frozen, frozen_thing
 from ..regular import Language, pattern
 from ..regular.dfa import lazy
 from ..schema.expr import Keys, Never
@@ -20,7 +21,7 @@ from ..schema.values import Canonical
 from .goals import Literal
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Named:
     """Keys that are, as strings, in one of `languages` (`propertyNames`), or with `negated` in none."""
 
@@ -179,7 +180,7 @@ class ObjectClause:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen_thing
 class EachAt:
     """Every item with `start <= index < stop` (`stop` None: no end) satisfies all of `literals`."""
 
@@ -191,7 +192,7 @@ class EachAt:
         return self.start, self.stop, tuple((id(expr), sign) for expr, sign in self.literals)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen_thing
 class CountAt:
     """Of the items with `start <= index < stop`, at least `low` and at most `high` satisfy `literal`."""
 

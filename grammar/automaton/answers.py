@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from ..frozen import frozen
 
 
 class Depends:
@@ -16,7 +17,7 @@ class Depends:
 DEPENDS: Final = Depends()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Open:
     """Go on in `row` and `frame`, with the frame `back` put on the stack."""
 
@@ -25,7 +26,7 @@ class Open:
     back: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Close:
     """Take the top frame from the stack and follow its transition of `label`; with an empty stack no text goes on."""
 

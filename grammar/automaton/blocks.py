@@ -6,13 +6,13 @@ arrays: making its rows is a few array operations, however many rows they are. B
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from ..frozen import frozen, frozen_thing
 from ..regular.charset import ALL, CharSet
 from .codes import EDGE_SHIFT
 from .specs import Spelling
@@ -26,7 +26,7 @@ Int16s = npt.NDArray[np.int16]
 Indexes = npt.NDArray[np.intp]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen_thing
 class Block:
     """Nodes of a template that lead to the same classes. Those of dense rows come first.
 
@@ -49,7 +49,7 @@ class Block:
         return len(self.node_classes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """A block as a template uses it: for these of its classes; made `lazily`, or at once with the state's row."""
 
@@ -58,7 +58,7 @@ class Group:
     lazily: bool
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen_thing
 class Layout:
     """A template ready to be made into rows.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
+from ..frozen import frozen_thing
 from ..regular.dfa import Dfa
 from ..regular.language import Language, union
 from ..regular.words import finite_words, missing_words, words_dfa
@@ -19,7 +19,7 @@ Bounds = tuple[int, int | None]
 LabelOf = Callable[[int], int]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen_thing
 class _Sorted:
     """The parts of a string position: single words with their tags, and languages that are not lists of words."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from ..frozen import frozen
 from ..regular.charset import CharSet
 from .blocks import Block, Layout, layout
 from .codes import COUNT, EDGE_SHIFT, HIGH_BYTES, NEED, STRING_LOOPS
@@ -19,7 +19,7 @@ _SPARSE_UP_TO: Final = 12
 _WIDE_FROM: Final = 30
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Marks:
     """What the rows of an automaton check: `first` on the byte that begins a character, `inside` on the others.
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from ..algebra import (
@@ -32,6 +31,7 @@ from ..algebra import (
     Progress,
     alphabet,
 )
+from ..frozen import frozen
 from ..regular import numbers
 from .answers import Answer, Close, Depends, Exact
 from .codes import FIRST_LABEL
@@ -53,7 +53,7 @@ Groups = tuple[tuple[Alternative, ...], ...]
 Used = tuple[str, ...] | None  # undeclared keys of an object; None: one of them is not known (masks only)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FrameOptions:
     """What shapes a grammar's frames beside its schema."""
 

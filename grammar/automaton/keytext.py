@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from ..frozen import frozen_thing
 from ..regular.charset import CharSet
 from ..regular.dfa import Dfa
 from .charrows import Marks
@@ -20,7 +21,7 @@ from .trieshape import is_plain, trie_shape
 from .turns import Breath
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen_thing
 class KeyText:
     """Rows that read a key after its opening quote, to the colon and its label.
 

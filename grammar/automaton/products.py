@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..frozen import frozen
 from ..regular.charset import CharSet
 from ..regular.dfa import Dfa
 from .codes import BIG
@@ -13,7 +12,7 @@ ProductState = tuple[tuple[int, int], ...]
 NONE_ALIVE: ProductState = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """An automaton and the tags of the alternatives that it stands for."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ..frozen import frozen, frozen_thing
 from .codes import BIG, FIRST_LABEL, VALUE_END
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Spelling = Literal["natural", "any"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Whitespace:
     """Where white space may or must stand.
 
@@ -37,7 +37,7 @@ class Whitespace:
             raise ValueError(f"longest run {self.longest} (0 to 64)")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ValueSpec:
     """The values of one position. Each part carries the tags (bits) of the alternatives that it stands for.
 
@@ -60,7 +60,7 @@ class ValueSpec:
     depth: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ValueStart:
     """Where a value begins: `row`, the bounds `low` and `high` for its frame, and what its labels mean."""
 
@@ -80,7 +80,7 @@ class ValueStart:
         return FIRST_LABEL + len(self._tags)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeySpec:
     """The keys of an object: declared `names`, and the others told apart by which of `patterns` they match.
 
@@ -93,7 +93,7 @@ class KeySpec:
     depth: int = 0
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen_thing
 class KeyLexeme:
     """Rows that read a key with the punctuation before it and the colon behind it.
 

@@ -12,9 +12,9 @@ classes share it, whatever their targets.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+from ..frozen import frozen
 from ..regular.charset import CharSet
 from .specs import Spelling
 
@@ -30,7 +30,7 @@ def escapable(point: int, spelling: Spelling) -> bool:
     return spelling == "any" or point < 0x20 or point >= 0x7F
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Template:
     """The bytes of one state as a small graph. A child is a node's number, or `~c`: a character of class c was read.
 

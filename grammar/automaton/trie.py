@@ -9,12 +9,12 @@ when a text first goes there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from ..frozen import frozen
 from .charrows import COUNTED, Marks
 from .codes import EDGE_SHIFT, ROW_MASK
 from .specs import Spelling
@@ -30,7 +30,7 @@ Tree = dict[int, Any]
 """Bytes to a further tree, or to the node of the trie where the character ends."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Base:
     """What a text does that leaves the trie: `row` in each of its nodes (0: it ends there), or one row for each node.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from ..frozen import frozen_thing
 
-@dataclass(frozen=True, eq=False, slots=True)
+
+@frozen_thing
 class TrieShape:
     """Nodes are numbered so that a word's own part is consecutive: most nodes have just the next one below them.
 

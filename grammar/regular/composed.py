@@ -7,10 +7,11 @@ Thompson's construction with whole automata for letters, determinised as it is w
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from ..errors import BudgetError
+from ..frozen import frozen
 from .charset import CharSet, partition
 from .dfa import EMPTY_DFA, Dfa, LazyDfa, interned
 from .language import EMPTY, Language, words
@@ -20,7 +21,7 @@ _MAX_PARTS = 1_000
 Places = frozenset[tuple[int, int]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """A piece of the whole: where it may begin and end, and whether it may be empty."""
 

@@ -7,9 +7,9 @@ A length bound is kept beside the automaton because a counter costs nothing wher
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
+from ..frozen import frozen
 from .charset import ALL
 from .dfa import EMPTY_DFA, INFINITE, Dfa, star
 from .products import all_of, any_of, counted, none_of
@@ -18,7 +18,7 @@ from .words import finite_words, words_dfa
 _CACHED = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Language:
     """The words of `dfa` with `low` to `high` code points; `high` None is unbounded. Equal and hashed by content."""
 

@@ -6,16 +6,17 @@ A JSON number is a finite decimal, so a step that is none (1/3) is replaced by i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
 from math import lcm
 
+from ..frozen import frozen
+
 _CACHED = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NumberSpec:
     """Numbers within bounds (None: unbounded) that are multiples of all `steps`, of none of `not_steps`, not in
     `excluded` and, unless `only` is None, in `only`."""

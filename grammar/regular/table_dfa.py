@@ -7,12 +7,12 @@ is a few arrays that can be kept in a file. `TableDfa` is the automaton that suc
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from ..frozen import frozen_thing
 from .charset import CharSet
 from .dfa import INFINITE, Dfa, Step, lazy
 
@@ -22,7 +22,7 @@ _NOWHERE = -(1 << 30)
 _MAX_STATES = 100_000
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen_thing
 class Table:
     """A minimal automaton; states are numbered in the order in which a walk in breadth from the start, 0, meets them.
 

@@ -14,17 +14,18 @@ own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
+from ..frozen import frozen, frozen_thing
 from .report import Report
 from .values import Canonical
 
 JsonType: TypeAlias = Literal["null", "boolean", "number", "string", "array", "object"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Always:
     """Allows every value: `true` and `{}`."""
 
@@ -32,14 +33,14 @@ class Always:
 ALWAYS = Always()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Never:
     """Allows no value: `false`, `enum: []`."""
 
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Types:
     """`type`: the value is of one of these types. `integer` is `number` with `MultipleOf(1)` beside it.
 
@@ -51,7 +52,7 @@ class Types:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Const:
     """`const`, and each value of `enum`: equal in the sense of JSON Schema (`1` equals `1.0`, members in any order).
 
@@ -62,7 +63,7 @@ class Const:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NumberRange:
     """`minimum`, `maximum` and the exclusive ones, exact."""
 
@@ -73,7 +74,7 @@ class NumberRange:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MultipleOf:
     """`multipleOf`; `MultipleOf(1)` says "integer"."""
 
@@ -81,7 +82,7 @@ class MultipleOf:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StringLength:
     """`minLength`, `maxLength` in code points; `high` None is unbounded."""
 
@@ -90,7 +91,7 @@ class StringLength:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pattern:
     """`pattern`: ECMA-262 source, searched unanchored."""
 
@@ -98,7 +99,7 @@ class Pattern:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Format:
     """An asserted `format` that `grammar.regular` knows; unknown ones never become a node."""
 
@@ -106,7 +107,7 @@ class Format:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Keys:
     """A set of object keys: those in `names` or found by one of `patterns` (ECMA-262), or with `negated` all others."""
 
@@ -115,7 +116,7 @@ class Keys:
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EachProperty:
     """Every property whose key is in `keys` has a value allowed by `then`: `properties`, `patternProperties`,
     `additionalProperties`.
@@ -129,7 +130,7 @@ class EachProperty:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EachName:
     """`propertyNames`: every key, as a string value, is allowed by `then`."""
 
@@ -137,7 +138,7 @@ class EachName:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Required:
     """One name of `required`; `dependentRequired` is `AnyOf(Not(Required(a)), Required(b))` restricted to objects."""
 
@@ -145,7 +146,7 @@ class Required:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PropertyCount:
     """`minProperties`, `maxProperties`."""
 
@@ -154,7 +155,7 @@ class PropertyCount:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EachItem:
     """Every item with `start <= index` and (`stop` None or `index < stop`) is allowed by `then`: `prefixItems`,
     `items`, `additionalItems`.
@@ -167,7 +168,7 @@ class EachItem:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contains:
     """`contains` with `minContains` and `maxContains`. In draft 2020-12 it evaluates the items that match
     (`evaluates`).
@@ -180,7 +181,7 @@ class Contains:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemCount:
     """`minItems`, `maxItems`."""
 
@@ -189,14 +190,14 @@ class ItemCount:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UniqueItems:
     """`uniqueItems: true`."""
 
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unevaluated:
     """`unevaluatedProperties` (kind "object") or `unevaluatedItems` (kind "array") beside `base`, everything else of
     the same schema object.
@@ -211,7 +212,7 @@ class Unevaluated:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AllOf:
     """`allOf`, and the keywords of one schema object in the order of its text."""
 
@@ -219,7 +220,7 @@ class AllOf:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnyOf:
     """`anyOf`, `enum` (of `Const`), `dependentRequired`."""
 
@@ -227,7 +228,7 @@ class AnyOf:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OneOf:
     """Exactly one part allows the value."""
 
@@ -235,13 +236,13 @@ class OneOf:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Not:
     part: Expr
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IfThenElse:
     """`if` with `then` and `else` (`Always` where absent), and each entry of `dependentSchemas`.
 
@@ -254,7 +255,7 @@ class IfThenElse:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ref:
     """A schema by reference, so that recursion is finite: `target` is an index into `Schema.definitions`.
 
@@ -273,7 +274,7 @@ Expr: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen_thing
 class Schema:
     """A read schema: `root`, which is `definitions[0]`, and `definitions` that `Ref.target` points into: what `$ref`,
     `$dynamicRef` and `$recursiveRef` lead to (once for each dynamic scope), and deeply nested subschemas.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from ..frozen import frozen_thing
 from .expr import Expr
 from .report import Status
 
@@ -18,7 +19,7 @@ from .report import Status
 Position: TypeAlias = Literal["one", "many", "one or many", "map", "some"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen_thing
 class Dialect:
     """A draft as data: which keywords it has and who reads them. Compared by identity; one record per draft (and per
     custom metaschema).
@@ -68,7 +69,7 @@ class Location(NamedTuple):
 Bindings: TypeAlias = tuple[tuple[str, Location], ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen_thing
 class Scope:
     """Where a schema is read: its resource (base URI), its draft, and what dynamic anchors mean there.
 
