@@ -169,7 +169,7 @@ class Costs:
         return total(pending)
 
     def _member(self, view: ObjectView, symbol: int) -> int:
-        return 4 + view.key_length(symbol) + self.value(view.goal(symbol))
+        return 4 + view.key_length(symbol) + (view.brief(symbol) or self.value(view.goal(symbol)))
 
     def _items(self, view: ArrayView, at: int) -> int:
         """The sum over items that must come from index `at` on, where items are not counted."""

@@ -20,7 +20,7 @@ from .containers import Containers
 from .cycles import Fixpoint
 from .goals import Goal, Goals, Literal
 from .objects import ObjectView
-from .obvious import exemplified, obvious
+from .obvious import evident, exemplified, obvious
 from .scalars import Scalars
 
 _LITERALS = {"null": NULL, "true": TRUE, "false": FALSE}
@@ -114,16 +114,19 @@ class Emptiness:
         required = {name for some in clause.some if (name := some.name) is not None}
         unbounded = clause.low <= len(required) and clause.high is None
         if len(required) == len(clause.some) and unbounded and not clause.excluded and not clause.denied:
-            return all(self.nonempty(self._property(clause, name)) for name in required)
+            return all(self._property(clause, name) for name in required)
         return ObjectView(clause, alphabet([clause]), self, ordered=False).satisfiable()
 
-    def _property(self, clause: ObjectClause, name: str) -> Goal:
+    def _property(self, clause: ObjectClause, name: str) -> bool:
+        """Whether a property of that name can have a value."""
         by_name, general = clause.each_by_name
         literals = [literal for each in by_name.get(name, ()) for literal in each.literals]
         for each in general:
             if holds_key(each.keys, name):
                 literals.extend(each.literals)
-        return self.goals.of(literals)
+        if len(literals) == 1 and literals[0][1] and evident(literals[0][0]):
+            return True
+        return self.nonempty(self.goals.of(literals))
 
     def _arrays(self, clause: ArrayClause, limit: int) -> list[Canonical] | None:
         view = ArrayView(clause, self)

@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import NamedTuple
 
+from ..schema.expr import Expr
 from ..schema.values import Canonical
 from .alphabet import Alphabet
 from .clauses import ObjectClause
 from .denied import Denied
 from .goals import Goal, Literal
+from .obvious import brief, evident
 from .rivals import Reasoner, Rivals
 
 NEVER_ENDS = 1 << 30
@@ -137,7 +139,7 @@ class ObjectView:
             mask, others = 0, self._everything
             for symbol in self._by_symbol:
                 others &= ~(1 << symbol)
-                if self._reasoner.nonempty(self.goal(symbol)):
+                if self._can_be(symbol):
                     mask |= 1 << symbol
             alike = [others] if others else []  # symbols of one goal
             for members, _ in self._general:
@@ -150,7 +152,26 @@ class ObjectView:
 
     def required_possible(self) -> bool:
         """Whether each required key can have a value; looks at nothing else, so recursion stays finite."""
-        return all(self._reasoner.nonempty(self.goal(symbol)) for symbol in bits(self.required))
+        return all(self._can_be(symbol) for symbol in bits(self.required))
+
+    def _can_be(self, symbol: int) -> bool:
+        """Whether some value may follow the key."""
+        only = self._only(symbol)
+        return (only is not None and evident(only)) or self._reasoner.nonempty(self.goal(symbol))
+
+    def brief(self, symbol: int) -> int:
+        """The length of a shortest value after the key, 0 if that is not plain to see."""
+        only = self._only(symbol)
+        return 0 if only is None else brief(only)
+
+    def _only(self, symbol: int) -> Expr | None:
+        """The one node that the value of a property must satisfy: much is seen from it without a goal, and of most
+        properties no more is ever asked.
+        """
+        literals = self._by_symbol.get(symbol, ())
+        if len(literals) != 1 or not literals[0][1] or symbol in self._symbol_goals:
+            return None
+        return None if any(mask >> symbol & 1 for mask, _ in self._general) else literals[0][0]
 
     def satisfiable(self) -> bool:
         """Whether some object satisfies the clause."""

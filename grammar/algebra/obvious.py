@@ -12,10 +12,14 @@ from typing import Any
 
 from ..regular import EXAMPLES, pattern
 from ..schema.expr import (
+    AllOf,
+    Always,
+    AnyOf,
     Const,
     Contains,
     EachItem,
     EachProperty,
+    Expr,
     Format,
     ItemCount,
     JsonType,
@@ -29,7 +33,7 @@ from ..schema.expr import (
     UniqueItems,
 )
 from ..schema.values import to_json
-from .goals import Goal
+from .goals import EVERY_TYPE, Goal
 
 _BRACKETED: frozenset[JsonType] = frozenset(("string", "array", "object"))
 _NONE: frozenset[JsonType] = frozenset()
@@ -59,6 +63,20 @@ _HOLDS: Mapping[type, tuple[JsonType, Callable[[Any], bool]]] = {
     Pattern: ("string", lambda expr: False),
     Format: ("string", lambda expr: False),
 }
+
+
+def evident(expr: Expr) -> bool:
+    """The same as `obvious` of the goal of one node, without making that goal."""
+    while isinstance(expr, AnyOf) and expr.parts:
+        expr = expr.parts[0]
+    if isinstance(expr, Const):
+        return expr.value[0] == "string" and len(expr.value[1]) <= _SHORT
+    return bool(_kinds(expr)[1])
+
+
+def brief(expr: Expr) -> int:
+    """The same as `shortest` of the goal of one node, without making that goal."""
+    return _constant(expr, True) if isinstance(expr, Const) else _length(*_kinds(expr))
 
 
 def obvious(goal: Goal) -> bool:
@@ -97,14 +115,17 @@ def shortest(goal: Goal) -> int:
         expr, sign = goal.literals[0]
         if isinstance(expr, Const):
             return _constant(expr, sign)
-    plain = _plain(goal)
+    return _length(goal.types, _plain(goal))
+
+
+def _length(types: frozenset[JsonType], plain: frozenset[JsonType]) -> int:
     if "number" in plain:
         return 1
-    if not plain or "number" in goal.types:
+    if not plain or "number" in types:
         return 0
     if not _BRACKETED.isdisjoint(plain):
         return 2
-    return 4 if _BRACKETED.isdisjoint(goal.types) else 0
+    return 4 if _BRACKETED.isdisjoint(types) else 0
 
 
 def _constant(expr: Const, sign: bool) -> int:
@@ -128,10 +149,35 @@ def _held(goal: Goal) -> frozenset[JsonType]:
     for expr, sign in goal.literals:
         if type(expr) is Types:
             continue
-        holds = _HOLDS.get(type(expr))
-        if holds is None or not sign:
+        if not sign:
             return _NONE
-        kind, test = holds
-        if kind in types and not test(expr):
-            types = types - {kind}
+        types = _without(expr, types)
     return types
+
+
+def _kinds(expr: Expr) -> tuple[frozenset[JsonType], frozenset[JsonType]]:
+    """The types that a node leaves, and those of them whose plain value satisfies it (none if that is not plain)."""
+    if isinstance(expr, Types):
+        return expr.types, expr.types
+    if isinstance(expr, Always):
+        return EVERY_TYPE, EVERY_TYPE
+    types = EVERY_TYPE
+    if not isinstance(expr, AllOf):
+        return types, _without(expr, types)
+    for part in expr.parts:
+        if isinstance(part, Types):
+            types = types & part.types
+    plain = types
+    for part in expr.parts:
+        if not isinstance(part, Types):
+            plain = _without(part, plain)
+    return types, plain
+
+
+def _without(expr: Expr, types: frozenset[JsonType]) -> frozenset[JsonType]:
+    """Those of the types whose plain value satisfies one node."""
+    holds = _HOLDS.get(type(expr))
+    if holds is None:
+        return _NONE
+    kind, test = holds
+    return types - {kind} if kind in types and not test(expr) else types

@@ -65,9 +65,31 @@ class KeyTexts:
             root = body.row(classes.start)
         elif other:
             root = self.bodies.free()
-        if names:
-            root = _Names(self, names, classes, body, reach).root()
+        if names and (patterns or reach.words):
+            root = _Names(self, names, classes, body, reach).root() or root
+        elif names:
+            root = self._later(names, classes, reach) or root
         return KeyText(root, reach, names, signatures, bool(patterns), origin=root)
+
+    def _later(self, names: tuple[str, ...], classes: KeyClasses, reach: KeyReach) -> int:
+        """The root of names, whose rows are made when one of them is read: the first token seldom goes so far."""
+        tables = self.tables
+
+        def build(row: int) -> None:
+            made = _Names(self, names, classes, None, reach).root()
+            base, packed = tables.form[made].tolist()
+            tables.form[row, 1] = 0 if base == DENSE else packed
+            tables.form[row, 0] = made + 1 if base == DENSE else base
+
+        first = len(classes.signatures)
+        mask = sum([1 << label for label, name in enumerate(names, first) if _written(name)])
+        if not mask:
+            return 0
+        root = tables.lazy(build, light=True)
+        if first:
+            tables.wide[root] = self.bodies.free()
+        tables.reach[root] = reach.value(mask | first)
+        return root
 
     def extended(self, text: KeyText, name: str) -> KeyText:
         """The same keys without `name`, an undeclared one that was used: a copy of the rows that spell it."""
@@ -93,8 +115,7 @@ class _Names:
         self._reach = reach
         self._breath = Breath(texts.tables.pauses)
         reach.require_room(2 * len(names))  # before any work: for their colons and for their nodes
-        # a name that holds a lone surrogate is in no text
-        order = sorted((i for i, name in enumerate(names) if name.isascii() or _scalar(name)), key=names.__getitem__)
+        order = sorted([i for i, name in enumerate(names) if _written(name)], key=names.__getitem__)
         self._labels = [len(classes.signatures) + i for i in order]
         self._words = [names[i] for i in order]
         self._shape = trie_shape(self._words, self._breath)
@@ -328,5 +349,6 @@ class _Without:
         return self._text.reach.union(set((values[values > 0] & ROW_MASK).tolist()))
 
 
-def _scalar(name: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in name)
+def _written(name: str) -> bool:
+    """Whether a text can hold the name: one with a lone surrogate is in none."""
+    return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
