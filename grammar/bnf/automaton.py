@@ -4,9 +4,9 @@ A configuration is a row, which says where in the rules' bodies the text may sta
 these places what is around it: the tuple of its contexts. Where rules begin or end, `fill` works out what follows,
 once; the tables remember. A context-free language needs sets of stacks, and these frames are just that.
 
-Where all that can go on began after one and the same thread, that thread waits on the stack (`_waiting`), and the frame
-does not know of it: a rule's rows, frames and masks are then the same wherever it is called from. Where the rule ends,
-or may have ended while something that begins alike still goes on in it, the thread comes back with all that is alive.
+Where all that can go on began in one and the same place, the threads from before it wait on the stack (`_waiting`), and
+the frame does not know of them: a rule's rows, frames and masks are then the same wherever it is called from. Where the
+rule ends, or may have ended while something that begins alike still goes on in it, they come back with all that is alive.
 In grammars with schemas nothing waits: there the stack is the schemas'.
 """
 
@@ -22,10 +22,11 @@ from ..automaton.codes import BIG, VALUE_END
 from ..automaton.stepper import ByteAutomaton, Configuration
 from ..automaton.tables import Tables
 from ..errors import BudgetError
+from ..regular import CharSet
 from .analysis import Analysis
 from .captures import Parser
 from .cells import Cells
-from .contexts import OUTSIDE, ROOT, Closed, Contexts, Thread
+from .contexts import OUTSIDE, ROOT, Closed, Contexts, Outer, Thread
 from .embed import Embedder
 from .lower import START, Lowered
 from .rows import Rows
@@ -59,7 +60,7 @@ class GrammarAutomaton(ByteAutomaton):
         self.rows = Rows(tables, self.cells, analysis)
         self._frames: dict[int, Places] = {}
         self._entered: dict[tuple[tuple[Thread, ...], int], Exact] = {}
-        self._waiting: dict[int, Thread] = {}
+        self._waiting: dict[int, Outer] = {}
         self._opens = not grammar.schemas
         self._kinds: dict[int, tuple[int, int, int, int]] = {}
         self._live: dict[tuple[tuple[tuple[int, ...], ...], int], int] = {}
@@ -139,6 +140,10 @@ class GrammarAutomaton(ByteAutomaton):
                     return kind[1], self._frame((context,), kind[2])
                 else:
                     break
+            else:
+                counted = self.rows.counted_alike([state for state, _ in threads]) if threads else None
+                if counted is not None:
+                    return self._counting(threads, *counted)
         key = (threads, still)
         if key not in self._entered:
             self._entered[key] = self._enter(threads, still)
@@ -178,8 +183,8 @@ class GrammarAutomaton(ByteAutomaton):
         alive = frozenset([(state, -1 - context) for state, context in threads]) if reads else ended
         return Close(self.rows.label(alive, still))
 
-    def _waiting_frame(self, outer: Thread) -> int:
-        frame = self._frame((outer[1],), BIG, outer[0])
+    def _waiting_frame(self, outer: Outer) -> int:
+        frame = self._frame(tuple([context for _, context in outer]), BIG, tuple([state for state, _ in outer]))
         self._waiting[frame] = outer
         return frame
 
@@ -208,7 +213,7 @@ class GrammarAutomaton(ByteAutomaton):
         rule = self.cells.ended(state)
         if counted is not None:
             chars, most, after = counted
-            kind = (_COUNTED, self.rows.counting(chars, after), most, 0)
+            kind = (_COUNTED, self.rows.counting(chars, frozenset(((after, 0),))), most, 0)
         elif rule > START:
             kind = (_ENDED, rule, 0, 0)
         else:
@@ -233,6 +238,16 @@ class GrammarAutomaton(ByteAutomaton):
         frame = self._frame(places, BIG)
         return (row, frame) if within is None else Open(row, frame, self._waiting_frame(outer))
 
+    def _counting(self, threads: tuple[Thread, ...], chars: CharSet, most: int) -> tuple[int, int]:
+        """The row and the frame where all threads count the same characters."""
+        places = tuple(sorted({context for _, context in threads}))
+        after = []
+        for state, context in threads:
+            counted = self.rows.counted(state)
+            assert counted is not None
+            after.append((counted[2], places.index(context)))
+        return self.rows.counting(chars, frozenset(after)), self._frame(places, most)
+
     def _new_beginning(self, state: int) -> tuple[int, int, int, int] | None:
         found = self.contexts.beginning(state)
         if found is None or found == (False, ()):
@@ -243,7 +258,7 @@ class GrammarAutomaton(ByteAutomaton):
         row = self.rows.live(frozenset((one, place) for place, group in enumerate(groups) for one in group), -1)
         return _BEGUN, row, int(reads), 0 if not new else 1 if groups[-1] == new else -1
 
-    def _frame(self, places: Places, most: int, waiting: int = -1) -> int:
+    def _frame(self, places: Places, most: int, waiting: Places = ()) -> int:
         key = (self.number, "grammar", places, most, waiting)
         frame = self.tables.find(key)
         if not frame:

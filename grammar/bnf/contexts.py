@@ -26,6 +26,8 @@ OUTSIDE: Final = 1
 MAX_THREADS: Final = 768
 
 Thread = tuple[int, int]
+Outer = tuple[Thread, ...]
+"""The threads that wait outside: all that called, in one place of the text, what goes on within."""
 Facts = tuple[bool, bool, int, bool, list[tuple[int, int]]]
 """Of a state: whether it reads, whether it calls rules, what it ends, whether it is a loop at an end, schemas."""
 
@@ -60,7 +62,7 @@ class Contexts:
         self._loops: dict[int, tuple[int, int]] = {}
         self._returns: dict[tuple[int, int], tuple[Thread, ...]] = {}
         self._costs: dict[tuple[int, int], tuple[int, Thread | None]] = {}
-        self._insides: dict[frozenset[int], tuple[Thread, dict[int, int]] | tuple[()]] = {}
+        self._insides: dict[frozenset[int], tuple[Outer, dict[int, int]] | tuple[()]] = {}
 
     def __len__(self) -> int:
         return len(self._kernels)
@@ -217,10 +219,10 @@ class Contexts:
         """The context of `rule` among what began after `kernel`: the part of the kernel that leads to it."""
         return self._intern(tuple([thread for thread in kernel if self._reached(thread[0]) >> rule & 1]))
 
-    def seen_from_within(self, contexts: frozenset[int]) -> tuple[Thread, dict[int, int]] | None:
-        """(the only thread before all that began in these contexts, what each of them is with that thread outside).
+    def seen_from_within(self, contexts: frozenset[int]) -> tuple[Outer, dict[int, int]] | None:
+        """(the threads before all that began in these contexts, what each of them is with those threads outside).
 
-        None if there are several, none, or if it is outside already. Where the thread's rule calls itself before a
+        None if not all began in one place, or if that is outside already. Where a thread's rule calls itself before a
         loop, contexts tell more (see `_same_as`), and a rule that begins with itself may go on wherever it ends.
         """
         found = self._insides.get(contexts)
@@ -228,14 +230,15 @@ class Contexts:
             found = self._insides[contexts] = self._find_inside(sorted(contexts)) or ()
         return found or None
 
-    def _find_inside(self, contexts: list[int]) -> tuple[Thread, dict[int, int]] | None:
+    def _find_inside(self, contexts: list[int]) -> tuple[Outer, dict[int, int]] | None:
         oldest, *others = contexts
         kernel = self._kernels[oldest]
-        if len(kernel) != 1 or kernel[0][1] == OUTSIDE or kernel[0][0] == self._cells.start(START):
-            return None
-        state, _ = kernel[0]
-        called = sorted({rule for rule, _ in self._cells.info(state).calls})
-        if self._looped(state)[0] >= 0 or any(map(self._begins_with_itself, called)):
+        called: set[int] = set()
+        for state, context in kernel:
+            if context == OUTSIDE or state == self._cells.start(START) or self._looped(state)[0] >= 0:
+                return None
+            called.update([rule for rule, _ in self._cells.info(state).calls])
+        if not called or any(map(self._begins_with_itself, called)):
             return None
         inside = {oldest: self._intern(tuple(sorted([(self._cells.called(rule)[0], OUTSIDE) for rule in called])))}
         for context in others:  # older ones first: those that it stands in
@@ -243,14 +246,13 @@ class Contexts:
             if not all(outer in inside for _, outer in within):
                 return None
             inside[context] = self._intern(tuple(sorted([(place, inside[outer]) for place, outer in within])))
-        return kernel[0], inside
+        return kernel, inside
 
     def _begins_with_itself(self, rule: int) -> bool:
         return bool(self._reached(self._cells.start(rule)) >> rule & 1)
 
-    def around(self, threads: Iterable[Thread], outer: Thread) -> tuple[Thread, ...]:
+    def around(self, threads: Iterable[Thread], outers: Outer) -> tuple[Thread, ...]:
         """Threads that were seen from within, with what is outside of them."""
-        state, context = outer
         seen: dict[int, int] = {}
         waiting = [inner for _, inner in threads]
         while waiting:
@@ -259,7 +261,12 @@ class Contexts:
                 seen[inner] = -1
                 waiting += [other for _, other in self._kernels[inner]]
         for inner in sorted(seen):  # older ones first: those that it stands in
-            kernel = {outer if other == OUTSIDE else (place, seen[other]) for place, other in self._kernels[inner]}
+            kernel: set[Thread] = set()
+            for place, other in self._kernels[inner]:
+                if other == OUTSIDE:
+                    kernel.update(outers)
+                else:
+                    kernel.add((place, seen[other]))
             seen[inner] = self._intern(tuple(sorted(kernel)))
         found: dict[Thread, None] = {}
         for place, inner in threads:
@@ -267,8 +274,9 @@ class Contexts:
                 found[place, seen[inner]] = None
                 continue
             rule = self._cells.rule(place) - self._cells.rule_count
-            calls = self._cells.info(state).calls
-            found |= dict.fromkeys([(after, context) for called, after in calls if called == rule])
+            for state, context in outers:
+                calls = self._cells.info(state).calls
+                found |= dict.fromkeys([(after, context) for called, after in calls if called == rule])
         return tuple(found)
 
     def begun(self, thread: Thread) -> int:

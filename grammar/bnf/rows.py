@@ -43,7 +43,7 @@ MAX_STATES: Final = 10_000
 _SPARSE_UP_TO: Final = 12
 ASCII: Final = CharSet.of((0, 0x7F))
 _LEADS: Final = list(range(0xC2, 0xF5))
-_WIDE_FROM: Final = 48
+_WIDE_FROM: Final = 26
 _ALPHABET: Final = 26
 
 
@@ -56,7 +56,7 @@ class Rows:
         self._analysis = analysis
         self._rows: dict[tuple[States, int, bool], int] = {}
         self._content: dict[int, tuple[States, int, bool]] = {}
-        self._counting: dict[tuple[CharSet, int], int] = {}
+        self._counting: dict[tuple[CharSet, States], int] = {}
         self._labels: dict[tuple[States, int], int] = {}
         self._meanings: list[tuple[States, int]] = []
         self._values: dict[States, int] = {}
@@ -68,18 +68,14 @@ class Rows:
         """The row where all events have happened; `ending`: the label by which all of it may have ended, -1: none."""
         return self._row(states, ending, False)
 
-    def counting(self, chars: CharSet, after: int) -> int:
-        """The row that counts characters of a set until something else comes, which `after` reads.
-
-        The context of `after` is the frame's only one.
-        """
+    def counting(self, chars: CharSet, after: States) -> int:
+        """The row that counts characters of a set until something else comes, which the states `after` read."""
         key = (chars, after)
         row = self._counting.get(key)
         if row is None:
-            states: States = frozenset(((after, 0),))
             row = self._counting[key] = self._tables.dense()
-            self._content[row] = (states, -1, True)
-            self._tables.accept[row] = self.label(states) + 1
+            self._content[row] = (after, -1, True)
+            self._tables.accept[row] = self.label(after) + 1
             self._tables.apart.add(row)
             values = self._tables.rows[row]
             blocks = [(chars.ascii, chars.wide, row)]
@@ -136,6 +132,16 @@ class Rows:
             return None
         return counted
 
+    def counted_alike(self, states: Iterable[int]) -> tuple[CharSet, int] | None:
+        """(set, how often at most) if all these states are long counted runs of it that go on as often."""
+        alike: tuple[CharSet, int] | None = None
+        for state in states:
+            counted = self.counted(state)
+            if counted is None or (alike is not None and alike != counted[:2]):
+                return None
+            alike = counted[:2]
+        return alike
+
     # ---- parts
 
     def _row(self, states: States, ending: int, waiting: bool) -> int:
@@ -145,11 +151,23 @@ class Rows:
             row = self._rows[key] = self._tables.lazy(self._build)
             self._content[row] = key
             if waiting:
-                ending = self.label(states, self._events_of(states))
+                ending = self._waiting_label(states)
             self._tables.accept[row] = ending + 1
             if ending > VALUE_END:
                 self._tables.apart.add(row)
         return row
+
+    def _waiting_label(self, states: States) -> int:
+        """The label of a row whose events wait for a byte: without what no such byte goes on with, so that a word is
+        one and the same whichever keyword it began like.
+        """
+        still = self._events_of(states)
+        alive = []
+        for state, places in _places(states).items():
+            info = self._cells.info(state)
+            if info.final >= 0 or info.calls or info.schemas or self._read_bytes(info) & still:
+                alive += [(state, place) for place in places]
+        return self.label(frozenset(alive), still)
 
     def _read_bytes(self, info: Info) -> int:
         bits = 1 << TOKEN_BYTE if info.tokens else 0
@@ -201,7 +219,7 @@ class Rows:
         return value
 
     def _new_value(self, states: States) -> int:
-        if len(states) == 1 and self.counted(next(iter(states))[0]) is not None:
+        if self.counted_alike([state for state, _ in states]) is not None:
             return -(self.label(states) + 1)
         infos = [self._cells.info(state) for state in _places(states)]
         if not any(info.final >= 0 or info.calls or info.schemas for info in infos):
