@@ -73,7 +73,7 @@ class Courtesy:
 
     def pause(self, sleep: Callable[[float], object] = time.sleep) -> None:
         """Called now and then by long work: waits for hosts. `sleep` lends whatever lock the thread holds."""
-        if self.disturbs():
+        if self._hosts and self.disturbs():
             end = time.perf_counter() + PATIENCE
             while self.disturbs() and time.perf_counter() < end:
                 sleep(NAP)

@@ -6,21 +6,19 @@ as much; schemas become thousands of them. Here the type checker alone is the gu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
 
 
+@overload
+def frozen(cls: type[T]) -> type[T]: ...
+@overload
+def frozen(*, eq: bool = True, slots: bool = True) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True)
-def frozen(cls: type[T]) -> type[T]:
-    """A dataclass with slots whose instances compare and hash by content; to mypy it is frozen."""
-    made: Any = dataclass(slots=True, unsafe_hash=True)(cls)
-    return made  # type: ignore[no-any-return]
-
-
-@dataclass_transform(frozen_default=True, eq_default=False)
-def frozen_thing(cls: type[T]) -> type[T]:
-    """The same for what compares by identity."""
-    made: Any = dataclass(slots=True, eq=False)(cls)
-    return made  # type: ignore[no-any-return]
+def frozen(cls: type[T] | None = None, *, eq: bool = True, slots: bool = True) -> Any:
+    """A dataclass that is frozen to mypy. It compares and hashes by content, without `eq` by identity."""
+    make = dataclass(slots=slots, eq=eq, unsafe_hash=eq)
+    return make if cls is None else make(cls)

@@ -10,10 +10,10 @@ which branches of its schema were taken.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
-from ..frozen import frozen, frozen_thing
+from ..frozen import frozen
 from ..regular import Language, pattern
 from ..regular.dfa import lazy
 from ..schema.expr import Keys, Never
@@ -71,7 +71,7 @@ def single_name(keys: KeySet) -> str | None:
     return None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False, slots=False)
 class Each:
     """Every property with a key in `keys` satisfies all of `literals`; `declared` keys have a place in the order."""
 
@@ -100,7 +100,7 @@ class Each:
         return self.keys, tuple((id(expr), sign) for expr, sign in self.literals), self.declared
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False, slots=False)
 class Some:
     """At least one property has a key in `keys` and a value that satisfies all of `literals`."""
 
@@ -118,7 +118,7 @@ class Some:
         return "some", self.keys, tuple((id(expr), sign) for expr, sign in self.literals)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False, slots=False)
 class ObjectClause:
     """A conjunction over one object. `low <= number of properties <= high`; it is none of `excluded`, and none of
     `denied` holds for it.
@@ -180,7 +180,7 @@ class ObjectClause:
         )
 
 
-@frozen_thing
+@frozen(eq=False)
 class EachAt:
     """Every item with `start <= index < stop` (`stop` None: no end) satisfies all of `literals`."""
 
@@ -192,7 +192,7 @@ class EachAt:
         return self.start, self.stop, tuple((id(expr), sign) for expr, sign in self.literals)
 
 
-@frozen_thing
+@frozen(eq=False)
 class CountAt:
     """Of the items with `start <= index < stop`, at least `low` and at most `high` satisfy `literal`."""
 
@@ -206,7 +206,7 @@ class CountAt:
         return self.start, self.stop, id(self.literal[0]), self.literal[1], self.low, self.high
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False, slots=False)
 class ArrayClause:
     """A conjunction over one array. `unique`: no two items are equal; `repeats`: some two are; none of `excluded`."""
 

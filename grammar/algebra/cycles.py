@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from ..courtesy import COURTESY
-from .depth import Depth
+from .depth import STRIDE, Depth
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -43,9 +43,12 @@ class Fixpoint(Generic[K, V]):
         depth = len(self._active)
         outer, self._touched = self._touched, 1 << 60
         self._active[key] = depth
+        nesting = self._depth
+        nesting.level += 1
         try:
-            value = self._depth.enter(compute)
+            value = compute() if nesting.level % STRIDE else nesting.deeper(compute)
         finally:
+            nesting.level -= 1
             del self._active[key]
             touched, self._touched = self._touched, outer
         if touched >= depth or (self._top is not None and value == self._top):

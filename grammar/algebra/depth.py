@@ -16,29 +16,31 @@ from ..errors import BudgetError
 V = TypeVar("V")
 
 MAX_DEPTH: Final = 4096
-_STRIDE: Final = 20
+STRIDE: Final = 20
 """Levels in one thread. One level is at most a dozen calls, of the thousand that Python allows."""
 
 
 class Depth:
     """How deep one recursion stands, in levels that its functions announce by `enter`."""
 
-    __slots__ = ("_level",)
+    __slots__ = ("level",)
 
     def __init__(self) -> None:
-        self._level = 0
+        self.level = 0
 
     def enter(self, compute: Callable[[], V]) -> V:
         """`compute()`, one level deeper. Raises BudgetError beyond `MAX_DEPTH` levels."""
-        self._level += 1
+        self.level += 1
         try:
-            if self._level % _STRIDE:
-                return compute()
-            if self._level > MAX_DEPTH:
-                raise BudgetError(f"the schema nests deeper than {MAX_DEPTH} levels of what stands inside what")
-            return _in_thread(compute)
+            return compute() if self.level % STRIDE else self.deeper(compute)
         finally:
-            self._level -= 1
+            self.level -= 1
+
+    def deeper(self, compute: Callable[[], V]) -> V:
+        """`compute()` in a thread of its own, for the levels that are a multiple of `STRIDE`."""
+        if self.level > MAX_DEPTH:
+            raise BudgetError(f"the schema nests deeper than {MAX_DEPTH} levels of what stands inside what")
+        return _in_thread(compute)
 
 
 def _in_thread(compute: Callable[[], V]) -> V:

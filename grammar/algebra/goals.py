@@ -28,18 +28,24 @@ class Goal:
     `types` are the types that its `type` keywords leave: most questions about the others need no further look.
     """
 
-    __slots__ = ("impossible", "literals", "number", "plain", "types")
+    __slots__ = ("brief", "impossible", "literals", "number", "plain", "types")
 
     def __init__(self, number: int, literals: tuple[Literal, ...], impossible: bool) -> None:
         self.number = number
         self.literals = literals
         self.impossible = impossible
-        self.plain: frozenset[JsonType] | None = None  # see `obvious`
+        self.plain: frozenset[JsonType] | None = None  # both see `obvious`
+        self.brief: int | None = None
         types: frozenset[JsonType] = frozenset() if impossible else EVERY_TYPE
         for expr, sign in literals:
             if isinstance(expr, Types):
                 types = types & expr.types if sign else types - expr.types
         self.types = types
+
+    @property
+    def nodes(self) -> list[Expr]:
+        """The nodes of the literals, whatever their signs."""
+        return [expr for expr, _ in self.literals]
 
     def __repr__(self) -> str:
         return f"Goal({self.number}, {'never' if self.impossible else self.literals})"

@@ -7,11 +7,12 @@ pattern alone leaves some text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..regular import EXAMPLES, pattern
 from ..schema.expr import (
+    ALWAYS,
     AllOf,
     Always,
     AnyOf,
@@ -36,6 +37,7 @@ from ..schema.values import to_json
 from .goals import EVERY_TYPE, Goal
 
 _BRACKETED: frozenset[JsonType] = frozenset(("string", "array", "object"))
+_OBJECT: frozenset[JsonType] = frozenset(("object",))
 _NONE: frozenset[JsonType] = frozenset()
 _ENDLESS = 1 << 30
 _EASY = 10**15  # integers below are written in one way
@@ -67,21 +69,100 @@ _HOLDS: Mapping[type, tuple[JsonType, Callable[[Any], bool]]] = {
 
 def evident(expr: Expr) -> bool:
     """The same as `obvious` of the goal of one node, without making that goal."""
-    while isinstance(expr, AnyOf) and expr.parts:
-        expr = expr.parts[0]
-    if isinstance(expr, Const):
-        return expr.value[0] == "string" and len(expr.value[1]) <= _SHORT
+    if isinstance(expr, AllOf):
+        return _together(expr.parts)
+    if isinstance(expr, AnyOf | Const):
+        return _chosen(expr, EVERY_TYPE)
     return bool(_kinds(expr)[1])
 
 
 def brief(expr: Expr) -> int:
     """The same as `shortest` of the goal of one node, without making that goal."""
-    return _constant(expr, True) if isinstance(expr, Const) else _length(*_kinds(expr))
+    if isinstance(expr, Const):
+        return _constant(expr, True)
+    types, plain = _kinds(expr)
+    if types == _OBJECT and not plain and isinstance(expr, AllOf):
+        return _object_length(expr.parts)
+    return _length(types, plain)
 
 
 def obvious(goal: Goal) -> bool:
-    """True only if some value satisfies the goal, one that is seen without looking inside; False says nothing."""
-    return bool(_plain(goal))
+    """True only if some value satisfies the goal that is seen from its keywords one by one; False says nothing."""
+    if _plain(goal):
+        return True
+    return len(goal.literals) > 1 and all(sign for _, sign in goal.literals) and _together(goal.nodes)
+
+
+def _together(parts: Sequence[Expr]) -> bool:
+    types = EVERY_TYPE
+    chosen: Expr | None = None
+    for part in parts:
+        if isinstance(part, Types):
+            types = types & part.types
+        elif isinstance(part, AnyOf | Const):
+            if chosen is not None:
+                return False
+            chosen = part
+    if chosen is not None:
+        return _chosen(chosen, types) and all(isinstance(part, Types) for part in parts if part is not chosen)
+    plain = types
+    for part in parts:
+        if not isinstance(part, Types):
+            plain = _without(part, plain)
+            if not plain:
+                break
+    if plain or "object" not in types:
+        return bool(plain)
+    needed = _needed(parts)
+    return needed is not None and all(evident(then) for _, then in needed)
+
+
+def _chosen(expr: Expr, types: frozenset[JsonType]) -> bool:
+    """Whether a string of one of these types is the first choice of an enumeration."""
+    while isinstance(expr, AnyOf) and expr.parts:
+        expr = expr.parts[0]
+    if isinstance(expr, Const):
+        return "string" in types and expr.value[0] == "string" and len(expr.value[1]) <= _SHORT
+    return types == EVERY_TYPE and not isinstance(expr, AnyOf) and evident(expr)
+
+
+def _needed(parts: Sequence[Expr]) -> list[tuple[str, Expr]] | None:
+    """The keys that an object must have and what their values must satisfy, where that is all it must do; None if it is
+    not, or not plainly so.
+    """
+    named: dict[str, Expr] = {}
+    others: list[EachProperty] = []
+    required: dict[str, None] = {}
+    for part in parts:
+        if isinstance(part, Required):
+            required[part.name] = None
+        elif isinstance(part, EachProperty):
+            keys = part.keys
+            if keys.negated or keys.patterns or len(keys.names) != 1 or keys.names[0] in named:
+                others.append(part)
+            else:
+                named[keys.names[0]] = part.then
+        elif not isinstance(part, Types):
+            return None
+    for part in others:
+        keys = part.keys
+        if not keys.negated or keys.patterns or not required.keys() <= set(keys.names):
+            return None
+    return [(name, named.get(name, ALWAYS)) for name in required]
+
+
+def _object_length(parts: Sequence[Expr]) -> int:
+    """The length of a shortest object, braces included; 0 says nothing."""
+    needed = _needed(parts)
+    if needed is None:
+        return 0
+    total = 2
+    for name, then in needed:
+        length = brief(then)
+        if not length:
+            return 0
+        total += 4 + len(name) + length
+    return total
 
 
 def exemplified(goal: Goal) -> bool:
@@ -110,12 +191,21 @@ def exemplified(goal: Goal) -> bool:
 
 
 def shortest(goal: Goal) -> int:
-    """The length of a shortest value of the goal where a plain one or one constant is it; 0 says nothing."""
+    """The length of a shortest value of the goal, where it is plain to see; 0 says nothing."""
+    if goal.brief is None:
+        goal.brief = _shortest(goal)
+    return goal.brief
+
+
+def _shortest(goal: Goal) -> int:
     if len(goal.literals) == 1:
         expr, sign = goal.literals[0]
         if isinstance(expr, Const):
             return _constant(expr, sign)
-    return _length(goal.types, _plain(goal))
+    plain = _plain(goal)
+    if not plain and goal.types == _OBJECT and all(sign for _, sign in goal.literals):
+        return _object_length(goal.nodes)
+    return _length(goal.types, plain)
 
 
 def _length(types: frozenset[JsonType], plain: frozenset[JsonType]) -> int:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ..frozen import frozen, frozen_thing
+from ..frozen import frozen
 from ..regular.charset import ALL, CharSet
 from .codes import EDGE_SHIFT
 from .specs import Spelling
@@ -26,7 +26,7 @@ Int16s = npt.NDArray[np.int16]
 Indexes = npt.NDArray[np.intp]
 
 
-@frozen_thing
+@frozen(eq=False)
 class Block:
     """Nodes of a template that lead to the same classes. Those of dense rows come first.
 
@@ -58,7 +58,7 @@ class Group:
     lazily: bool
 
 
-@frozen_thing
+@frozen(eq=False)
 class Layout:
     """A template ready to be made into rows.
 

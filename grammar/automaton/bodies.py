@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import or_
 
-from ..frozen import frozen_thing
+from ..frozen import frozen
 from ..regular.dfa import Dfa
 from ..regular.language import Language, union
 from ..regular.words import finite_words, missing_words, words_dfa
@@ -19,7 +19,7 @@ Bounds = tuple[int, int | None]
 LabelOf = Callable[[int], int]
 
 
-@frozen_thing
+@frozen(eq=False)
 class _Sorted:
     """The parts of a string position: single words with their tags, and languages that are not lists of words."""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..frozen import frozen_thing
+from ..frozen import frozen
 from ..regular.charset import CharSet
 from ..regular.dfa import Dfa
 from .charrows import Marks
@@ -21,7 +21,7 @@ from .trieshape import is_plain, trie_shape
 from .turns import Breath
 
 
-@frozen_thing
+@frozen(eq=False)
 class KeyText:
     """Rows that read a key after its opening quote, to the colon and its label.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from ..frozen import frozen, frozen_thing
+from ..frozen import frozen
 from .codes import BIG, FIRST_LABEL, VALUE_END
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class KeySpec:
     depth: int = 0
 
 
-@frozen_thing
+@frozen(eq=False)
 class KeyLexeme:
     """Rows that read a key with the punctuation before it and the colon behind it.
 

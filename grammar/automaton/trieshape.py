@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..frozen import frozen_thing
+from ..frozen import frozen
 
 
-@frozen_thing
+@frozen(eq=False)
 class TrieShape:
     """Nodes are numbered so that a word's own part is consecutive: most nodes have just the next one below them.
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from ..frozen import frozen_thing
+from ..frozen import frozen
 from .charset import CharSet
 from .dfa import INFINITE, Dfa, Step, lazy
 
@@ -22,7 +22,7 @@ _NOWHERE = -(1 << 30)
 _MAX_STATES = 100_000
 
 
-@frozen_thing
+@frozen(eq=False)
 class Table:
     """A minimal automaton; states are numbered in the order in which a walk in breadth from the start, 0, meets them.
 

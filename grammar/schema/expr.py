@@ -18,7 +18,7 @@ from dataclasses import field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from ..frozen import frozen, frozen_thing
+from ..frozen import frozen
 from .report import Report
 from .values import Canonical
 
@@ -274,7 +274,7 @@ Expr: TypeAlias = (
 )
 
 
-@frozen_thing
+@frozen(eq=False)
 class Schema:
     """A read schema: `root`, which is `definitions[0]`, and `definitions` that `Ref.target` points into: what `$ref`,
     `$dynamicRef` and `$recursiveRef` lead to (once for each dynamic scope), and deeply nested subschemas.

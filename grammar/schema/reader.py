@@ -165,22 +165,20 @@ class Reader:
             check_depth(at)
             return Ref(self._define(Location(value, at, scope.resource, scope.dialect), scope.bindings), at)
         if value.keys() <= _TYPED and not self._inspecting and self._sharing is not None:
-            return self._leaf(value, scope, at, depth)
+            # It says a type at most, as half of all do: one node for each.
+            kind = value.get("type", "")
+            known = self._leaves.get((id(scope.dialect), kind)) if isinstance(kind, str) else None
+            return known or self._leaf(value, scope, at, depth)
         if scope.dialect.id_keyword in value or "$schema" in value:
             scope = self._references.inside(scope, value, at)
         node = self._object(Site(self, value, scope, at, depth))
         return self._sharing.one(node) if self._sharing is not None else node
 
     def _leaf(self, value: dict[str, Any], scope: Scope, at: str, depth: int) -> Expr:
-        """A schema that says a type at most, as half of all do: one node for each."""
+        node = self._object(Site(self, value, scope, at, depth))
         kind = value.get("type", "")
-        if not isinstance(kind, str):
-            return self._object(Site(self, value, scope, at, depth))
-        key = (id(scope.dialect), kind)
-        node = self._leaves.get(key)
-        if node is None:
-            assert self._sharing is not None
-            node = self._leaves[key] = self._sharing.one(self._object(Site(self, value, scope, at, depth)))
+        if isinstance(kind, str) and self._sharing is not None:
+            node = self._leaves[id(scope.dialect), kind] = self._sharing.one(node)
         return node
 
     def _object(self, site: Site) -> Expr:
@@ -198,7 +196,7 @@ class Reader:
             if reader is None:
                 if keyword in dialect.unevaluated:
                     last.append(keyword)
-                else:
+                elif inspecting or not isinstance(keyword, str):
                     self._note_silent(site, keyword)
                 continue
             at = f"{site.at}/{keyword}"
@@ -211,13 +209,11 @@ class Reader:
             except GrammarError as error:
                 self._refuse(error, at, keyword)
                 continue
-            if part is None or part is ALWAYS:
-                continue
             if isinstance(part, AllOf):
                 parts.extend(part.parts)
-            else:
+            elif part is not None and part is not ALWAYS:
                 parts.append(part)
-        whole = _conjunction(parts, site.at)
+        whole = parts[0] if len(parts) == 1 else AllOf(tuple(parts), site.at) if parts else ALWAYS
         for keyword in last:
             at = f"{site.at}/{keyword}"
             self.note(at, keyword, "enforced", "")
@@ -271,8 +267,6 @@ class Reader:
     def _note_silent(self, site: Site, keyword: Any) -> None:
         if not isinstance(keyword, str):
             raise SchemaError(f"object keys are strings, not {shown(keyword)}", pointer=site.at)
-        if not self._inspecting:
-            return
         why = "" if keyword in site.scope.dialect.annotations else f"no keyword of draft {site.scope.dialect.name}"
         self._notes[f"{site.at}/{keyword}"] = (keyword, "annotation", why)
 
@@ -306,9 +300,3 @@ def _dynamic(scope: Scope, location: Location, name: str) -> Location:
     if initial is None or initial.contents is not location.contents:
         return location
     return next((found for bound, found in scope.bindings if bound == name), location)
-
-
-def _conjunction(parts: list[Expr], at: str) -> Expr:
-    if len(parts) == 1:
-        return parts[0]
-    return AllOf(tuple(parts), at) if parts else ALWAYS

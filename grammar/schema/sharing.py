@@ -41,9 +41,29 @@ class Sharing:
         """The node that stands for all subschemas with the content of `node`, whose own subschemas went through
         here.
         """
-        known = self._by_shape.setdefault(self._shape(node), node)
+        shape = self._whole(node) if type(node) is AllOf else self._shape(node)
+        known = self._by_shape.setdefault(shape, node)
         self._known.add(id(known))
         return known
+
+    def _whole(self, node: AllOf) -> Any:
+        """The shape of a schema object: that of each keyword, those of the most common ones without a call."""
+        key: list[Any] = [AllOf]
+        for part in node.parts:
+            kind = type(part)
+            if kind is EachProperty:
+                assert isinstance(part, EachProperty)
+                keys = part.keys
+                key += kind, keys.names, keys.patterns, keys.negated, self._shape(part.then), part.evaluates
+            elif kind is Types:
+                assert isinstance(part, Types)
+                key.append(part.types)
+            elif kind is Required:
+                assert isinstance(part, Required)
+                key += kind, part.name
+            else:
+                key.append(self._shape(part))
+        return tuple(key)
 
     def _shape(self, node: Any) -> Any:
         """A key equal for equal content. Subschemas are keyed by identity, so that no content is hashed twice."""
@@ -51,11 +71,6 @@ class Sharing:
         if same in self._known:
             return same
         kind = type(node)
-        if kind is EachProperty:  # the most common one, without a call
-            keys, then = node.keys, id(node.then)
-            if then not in self._known:
-                then = self._shape(node.then)
-            return kind, keys.names, keys.patterns, keys.negated, then, node.evaluates
         composite = _SHAPES.get(kind)
         return node if composite is None else composite(node, self._shape)
 
@@ -68,6 +83,9 @@ _SHAPES: Mapping[type, Callable[[Any, Callable[[Expr], Any]], Any]] = {
     AllOf: _many,
     AnyOf: _many,
     OneOf: _many,
+    EachProperty: lambda node, shape: (
+        EachProperty, node.keys.names, node.keys.patterns, node.keys.negated, shape(node.then), node.evaluates
+    ),
     Not: lambda node, shape: (Not, shape(node.part)),
     IfThenElse: lambda node, shape: (IfThenElse, shape(node.test), shape(node.then), shape(node.otherwise)),
     # Hashing a node calls Python code: the two most common ones are taken apart.

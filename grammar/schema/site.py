@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from ..frozen import frozen_thing
+from ..frozen import frozen
 from .expr import Expr
 from .report import Status
 
@@ -19,7 +19,7 @@ from .report import Status
 Position: TypeAlias = Literal["one", "many", "one or many", "map", "some"]
 
 
-@frozen_thing
+@frozen(eq=False)
 class Dialect:
     """A draft as data: which keywords it has and who reads them. Compared by identity; one record per draft (and per
     custom metaschema).
@@ -69,7 +69,7 @@ class Location(NamedTuple):
 Bindings: TypeAlias = tuple[tuple[str, Location], ...]
 
 
-@frozen_thing
+@frozen(eq=False)
 class Scope:
     """Where a schema is read: its resource (base URI), its draft, and what dynamic anchors mean there.
 
