@@ -13,11 +13,11 @@ from typing import Protocol
 from ..regular import Dfa, NumberSpec
 from ..schema.values import Canonical
 from .arrays import ArrayProgress, ArrayView, Seen
+from .brief import shortest
 from .clauses import ArrayClause, ObjectClause
 from .cycles import Fixpoint
 from .goals import Goal, Goals
 from .objects import ObjectView, Progress, bits
-from .obvious import shortest
 from .scalars import Numbers, Strings
 
 FAR = 1 << 30

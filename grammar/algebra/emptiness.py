@@ -20,7 +20,7 @@ from .containers import Containers
 from .cycles import Fixpoint
 from .goals import Goal, Goals, Literal
 from .objects import ObjectView
-from .obvious import evident, exemplified, obvious
+from .obvious import evident, obvious
 from .scalars import Scalars
 
 _LITERALS = {"null": NULL, "true": TRUE, "false": FALSE}
@@ -44,7 +44,7 @@ class Emptiness:
         """Whether some JSON value satisfies `goal`."""
         if goal.impossible:
             return False
-        return obvious(goal) or self._nonempty.get(goal, lambda: self._compute(goal))
+        return obvious(goal, self.goals) or self._nonempty.get(goal, lambda: self._compute(goal))
 
     def const_node(self, value: Canonical) -> Const:
         """The node that asks for `value`."""
@@ -90,8 +90,7 @@ class Emptiness:
 
     def _compute(self, goal: Goal) -> bool:
         return bool(
-            exemplified(goal)
-            or self._scalars.literals(goal)
+            self._scalars.literals(goal)
             or self._some_string(goal)
             or self._scalars.numbers(goal)
             or any(self._array(clause) for clause in self._containers.arrays(goal))
@@ -124,7 +123,7 @@ class Emptiness:
         for each in general:
             if holds_key(each.keys, name):
                 literals.extend(each.literals)
-        if len(literals) == 1 and literals[0][1] and evident(literals[0][0]):
+        if len(literals) == 1 and literals[0][1] and evident(literals[0][0], self.goals):
             return True
         return self.nonempty(self.goals.of(literals))
 

@@ -34,18 +34,13 @@ class Goal:
         self.number = number
         self.literals = literals
         self.impossible = impossible
-        self.plain: frozenset[JsonType] | None = None  # both see `obvious`
-        self.brief: int | None = None
+        self.plain: frozenset[JsonType] | None = None  # see `obvious`
+        self.brief: int | None = None  # see `brief`
         types: frozenset[JsonType] = frozenset() if impossible else EVERY_TYPE
         for expr, sign in literals:
             if isinstance(expr, Types):
                 types = types & expr.types if sign else types - expr.types
         self.types = types
-
-    @property
-    def nodes(self) -> list[Expr]:
-        """The nodes of the literals, whatever their signs."""
-        return [expr for expr, _ in self.literals]
 
     def __repr__(self) -> str:
         return f"Goal({self.number}, {'never' if self.impossible else self.literals})"
@@ -58,6 +53,7 @@ class Goals:
         self.schema = schema
         self.depth = Depth()
         self.effort = Effort()
+        self.evident: dict[int, bool] = {}  # of definitions, see `obvious`
         self._by_key: dict[frozenset[tuple[int, bool]], Goal] = {}
         self._single: dict[tuple[int, bool], Goal] = {}
         self._flat: dict[tuple[int, bool], tuple[Literal, ...] | None] = {}

@@ -14,10 +14,11 @@ from typing import NamedTuple
 from ..schema.expr import Expr
 from ..schema.values import Canonical
 from .alphabet import Alphabet
+from .brief import brief
 from .clauses import ObjectClause
 from .denied import Denied
 from .goals import Goal, Literal
-from .obvious import brief, evident
+from .obvious import evident
 from .rivals import Reasoner, Rivals
 
 NEVER_ENDS = 1 << 30
@@ -157,7 +158,7 @@ class ObjectView:
     def _can_be(self, symbol: int) -> bool:
         """Whether some value may follow the key."""
         only = self._only(symbol)
-        return (only is not None and evident(only)) or self._reasoner.nonempty(self.goal(symbol))
+        return (only is not None and evident(only, self._goals)) or self._reasoner.nonempty(self.goal(symbol))
 
     def brief(self, symbol: int) -> int:
         """The length of a shortest value after the key, 0 if that is not plain to see."""

@@ -1,8 +1,9 @@
-"""The cheap positive half of emptiness: goals that one of a few plain values satisfies.
+"""The cheap positive half of emptiness: nodes and goals that one of a few plain values satisfies.
 
 Most places of real schemas say little more than a type. That `null`, `""`, `0`, `[]` or `{}` is allowed there is seen
-from the keywords one by one, without making the forms of anything inside. So is an example of a format, or that one
-pattern alone leaves some text.
+from the keywords one by one, without making a goal or the forms of anything inside. So is the first string of an
+enumeration, an example of a format, some text of a pattern or of a length, and an object whose required keys have such
+values. What is found here is true; what is not found says nothing.
 """
 
 from __future__ import annotations
@@ -28,19 +29,16 @@ from ..schema.expr import (
     NumberRange,
     Pattern,
     PropertyCount,
+    Ref,
     Required,
     StringLength,
     Types,
     UniqueItems,
 )
-from ..schema.values import to_json
-from .goals import EVERY_TYPE, Goal
+from .goals import EVERY_TYPE, Goal, Goals
 
-_BRACKETED: frozenset[JsonType] = frozenset(("string", "array", "object"))
-_OBJECT: frozenset[JsonType] = frozenset(("object",))
 _NONE: frozenset[JsonType] = frozenset()
 _ENDLESS = 1 << 30
-_EASY = 10**15  # integers below are written in one way
 _SHORT = 1000  # texts that are not too long to be written, see `writable`
 
 
@@ -67,66 +65,55 @@ _HOLDS: Mapping[type, tuple[JsonType, Callable[[Any], bool]]] = {
 }
 
 
-def evident(expr: Expr) -> bool:
-    """The same as `obvious` of the goal of one node, without making that goal."""
-    if isinstance(expr, AllOf):
-        return _together(expr.parts)
-    if isinstance(expr, AnyOf | Const):
-        return _chosen(expr, EVERY_TYPE)
-    return bool(_kinds(expr)[1])
-
-
-def brief(expr: Expr) -> int:
-    """The same as `shortest` of the goal of one node, without making that goal."""
-    if isinstance(expr, Const):
-        return _constant(expr, True)
-    types, plain = _kinds(expr)
-    if types == _OBJECT and not plain and isinstance(expr, AllOf):
-        return _object_length(expr.parts)
-    return _length(types, plain)
-
-
-def obvious(goal: Goal) -> bool:
-    """True only if some value satisfies the goal that is seen from its keywords one by one; False says nothing."""
-    if _plain(goal):
+def obvious(goal: Goal, goals: Goals) -> bool:
+    """True only if some value satisfies the goal, one that is seen from the keywords; False says nothing."""
+    if plain(goal):
         return True
-    return len(goal.literals) > 1 and all(sign for _, sign in goal.literals) and _together(goal.nodes)
+    return all(sign for _, sign in goal.literals) and _together([expr for expr, _ in goal.literals], goals)
 
 
-def _together(parts: Sequence[Expr]) -> bool:
+def evident(expr: Expr, goals: Goals) -> bool:
+    """The same of one node, without its goal."""
+    if isinstance(expr, AllOf):
+        return _together(expr.parts, goals)
+    if isinstance(expr, AnyOf | Const):
+        return _chosen(expr, EVERY_TYPE, goals)
+    if isinstance(expr, Ref):
+        return _referred(expr.target, goals)
+    return bool(plain_types(expr)[1]) or _exemplified((expr,))
+
+
+def plain(goal: Goal) -> frozenset[JsonType]:
+    """The types whose plain value satisfies the goal; none also if that is not plain to see."""
+    if goal.plain is None:
+        types = goal.types
+        for expr, sign in goal.literals:
+            if type(expr) is not Types:
+                types = _without(expr, types) if sign else _NONE
+        goal.plain = types
+    return goal.plain
+
+
+def plain_types(expr: Expr) -> tuple[frozenset[JsonType], frozenset[JsonType]]:
+    """The types that a node leaves, and those of them whose plain value satisfies it (none if that is not plain)."""
+    if isinstance(expr, Types):
+        return expr.types, expr.types
+    if isinstance(expr, Always):
+        return EVERY_TYPE, EVERY_TYPE
     types = EVERY_TYPE
-    chosen: Expr | None = None
-    for part in parts:
+    if not isinstance(expr, AllOf):
+        return types, _without(expr, types)
+    for part in expr.parts:
         if isinstance(part, Types):
             types = types & part.types
-        elif isinstance(part, AnyOf | Const):
-            if chosen is not None:
-                return False
-            chosen = part
-    if chosen is not None:
-        return _chosen(chosen, types) and all(isinstance(part, Types) for part in parts if part is not chosen)
-    plain = types
-    for part in parts:
+    left = types
+    for part in expr.parts:
         if not isinstance(part, Types):
-            plain = _without(part, plain)
-            if not plain:
-                break
-    if plain or "object" not in types:
-        return bool(plain)
-    needed = _needed(parts)
-    return needed is not None and all(evident(then) for _, then in needed)
+            left = _without(part, left)
+    return types, left
 
 
-def _chosen(expr: Expr, types: frozenset[JsonType]) -> bool:
-    """Whether a string of one of these types is the first choice of an enumeration."""
-    while isinstance(expr, AnyOf) and expr.parts:
-        expr = expr.parts[0]
-    if isinstance(expr, Const):
-        return "string" in types and expr.value[0] == "string" and len(expr.value[1]) <= _SHORT
-    return types == EVERY_TYPE and not isinstance(expr, AnyOf) and evident(expr)
-
-
-def _needed(parts: Sequence[Expr]) -> list[tuple[str, Expr]] | None:
+def needed(parts: Sequence[Expr]) -> list[tuple[str, Expr]] | None:
     """The keys that an object must have and what their values must satisfy, where that is all it must do; None if it is
     not, or not plainly so.
     """
@@ -151,29 +138,65 @@ def _needed(parts: Sequence[Expr]) -> list[tuple[str, Expr]] | None:
     return [(name, named.get(name, ALWAYS)) for name in required]
 
 
-def _object_length(parts: Sequence[Expr]) -> int:
-    """The length of a shortest object, braces included; 0 says nothing."""
-    needed = _needed(parts)
-    if needed is None:
-        return 0
-    total = 2
-    for name, then in needed:
-        length = brief(then)
-        if not length:
-            return 0
-        total += 4 + len(name) + length
-    return total
+def _without(expr: Expr, types: frozenset[JsonType]) -> frozenset[JsonType]:
+    """Those of the types whose plain value satisfies one node."""
+    holds = _HOLDS.get(type(expr))
+    if holds is None:
+        return _NONE
+    kind, test = holds
+    return types - {kind} if kind in types and not test(expr) else types
 
 
-def exemplified(goal: Goal) -> bool:
-    """True only if an example of the goal's one format, or some text of its one pattern, satisfies it."""
-    if "string" not in goal.types:
-        return False
+def _together(parts: Sequence[Expr], goals: Goals) -> bool:
+    types = EVERY_TYPE
+    chosen: Expr | None = None
+    for part in parts:
+        if isinstance(part, Types):
+            types = types & part.types
+        elif isinstance(part, AnyOf | Const | Ref):
+            if chosen is not None:
+                return False
+            chosen = part
+    if chosen is not None:
+        return _chosen(chosen, types, goals) and all(isinstance(part, Types) for part in parts if part is not chosen)
+    left = types
+    for part in parts:
+        if not isinstance(part, Types):
+            left = _without(part, left)
+            if not left:
+                break
+    if left:
+        return True
+    if "string" in types and _exemplified(parts):
+        return True
+    keys = needed(parts) if "object" in types else None
+    return keys is not None and all(evident(then, goals) for _, then in keys)
+
+
+def _chosen(expr: Expr, types: frozenset[JsonType], goals: Goals) -> bool:
+    """Whether a value of one of these types is the first choice."""
+    while isinstance(expr, AnyOf) and expr.parts:
+        expr = expr.parts[0]
+    if isinstance(expr, Const):
+        return "string" in types and expr.value[0] == "string" and len(expr.value[1]) <= _SHORT
+    return types == EVERY_TYPE and not isinstance(expr, AnyOf) and evident(expr, goals)
+
+
+def _referred(target: int, goals: Goals) -> bool:
+    found = goals.evident.get(target)
+    if found is None:
+        goals.evident[target] = False  # of what leads back to itself nothing is plain
+        found = goals.evident[target] = evident(goals.schema.definitions[target], goals)
+    return found
+
+
+def _exemplified(parts: Sequence[Expr]) -> bool:
+    """Whether an example of the one format, some text of the one pattern, or any of a length is a string of `parts`."""
     formats: list[str] = []
     patterns: list[str] = []
     low, high = 0, _ENDLESS
-    for expr, sign in goal.literals:
-        if not sign or (type(expr) not in _HOLDS and type(expr) is not Types):
+    for expr in parts:
+        if type(expr) not in _HOLDS and type(expr) is not Types:
             return False
         if isinstance(expr, Format):
             formats.append(expr.name)
@@ -184,90 +207,9 @@ def exemplified(goal: Goal) -> bool:
     if formats:
         text = EXAMPLES[formats[0]]
         return len(formats) == 1 and low <= len(text) <= high and all(text in pattern(source) for source in patterns)
+    if not patterns:
+        return low <= min(high, _SHORT)
     if len(patterns) != 1 or low or high < _ENDLESS:
         return False
     language = pattern(patterns[0])
     return language.low <= _SHORT and not language.is_empty
-
-
-def shortest(goal: Goal) -> int:
-    """The length of a shortest value of the goal, where it is plain to see; 0 says nothing."""
-    if goal.brief is None:
-        goal.brief = _shortest(goal)
-    return goal.brief
-
-
-def _shortest(goal: Goal) -> int:
-    if len(goal.literals) == 1:
-        expr, sign = goal.literals[0]
-        if isinstance(expr, Const):
-            return _constant(expr, sign)
-    plain = _plain(goal)
-    if not plain and goal.types == _OBJECT and all(sign for _, sign in goal.literals):
-        return _object_length(goal.nodes)
-    return _length(goal.types, plain)
-
-
-def _length(types: frozenset[JsonType], plain: frozenset[JsonType]) -> int:
-    if "number" in plain:
-        return 1
-    if not plain or "number" in types:
-        return 0
-    if not _BRACKETED.isdisjoint(plain):
-        return 2
-    return 4 if _BRACKETED.isdisjoint(types) else 0
-
-
-def _constant(expr: Const, sign: bool) -> int:
-    kind, *rest = expr.value
-    if not sign or kind not in ("string", "number"):
-        return 0
-    if kind == "number" and (rest[0].denominator != 1 or abs(rest[0]) >= _EASY):
-        return 0
-    return len(to_json(expr.value))
-
-
-def _plain(goal: Goal) -> frozenset[JsonType]:
-    """The types whose plain value satisfies the goal; none also if that is not plain to see."""
-    if goal.plain is None:
-        goal.plain = _held(goal)
-    return goal.plain
-
-
-def _held(goal: Goal) -> frozenset[JsonType]:
-    types = goal.types
-    for expr, sign in goal.literals:
-        if type(expr) is Types:
-            continue
-        if not sign:
-            return _NONE
-        types = _without(expr, types)
-    return types
-
-
-def _kinds(expr: Expr) -> tuple[frozenset[JsonType], frozenset[JsonType]]:
-    """The types that a node leaves, and those of them whose plain value satisfies it (none if that is not plain)."""
-    if isinstance(expr, Types):
-        return expr.types, expr.types
-    if isinstance(expr, Always):
-        return EVERY_TYPE, EVERY_TYPE
-    types = EVERY_TYPE
-    if not isinstance(expr, AllOf):
-        return types, _without(expr, types)
-    for part in expr.parts:
-        if isinstance(part, Types):
-            types = types & part.types
-    plain = types
-    for part in expr.parts:
-        if not isinstance(part, Types):
-            plain = _without(part, plain)
-    return types, plain
-
-
-def _without(expr: Expr, types: frozenset[JsonType]) -> frozenset[JsonType]:
-    """Those of the types whose plain value satisfies one node."""
-    holds = _HOLDS.get(type(expr))
-    if holds is None:
-        return _NONE
-    kind, test = holds
-    return types - {kind} if kind in types and not test(expr) else types
