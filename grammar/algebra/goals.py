@@ -54,6 +54,7 @@ class Goals:
         self.depth = Depth()
         self.effort = Effort()
         self.evident: dict[int, bool] = {}  # of definitions, see `obvious`
+        self.referred = 0
         self._by_key: dict[frozenset[tuple[int, bool]], Goal] = {}
         self._single: dict[tuple[int, bool], Goal] = {}
         self._flat: dict[tuple[int, bool], tuple[Literal, ...] | None] = {}

@@ -39,6 +39,7 @@ from .goals import EVERY_TYPE, Goal, Goals
 
 _NONE: frozenset[JsonType] = frozenset()
 _ENDLESS = 1 << 30
+_DEEP = 3  # references within what references lead to
 _SHORT = 1000  # texts that are not too long to be written, see `writable`
 
 
@@ -185,8 +186,12 @@ def _chosen(expr: Expr, types: frozenset[JsonType], goals: Goals) -> bool:
 def _referred(target: int, goals: Goals) -> bool:
     found = goals.evident.get(target)
     if found is None:
+        if goals.referred == _DEEP:
+            return False
         goals.evident[target] = False  # of what leads back to itself nothing is plain
+        goals.referred += 1
         found = goals.evident[target] = evident(goals.schema.definitions[target], goals)
+        goals.referred -= 1
     return found
 
 
