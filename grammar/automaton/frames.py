@@ -50,6 +50,7 @@ _GOAL_STEPS = 30  # what a look at a goal's scalars costs, in steps of the effor
 Texts = tuple[bytes, ...]
 Alternative = tuple[int, Progress, int]  # of an object: view, its progress, tags
 Groups = tuple[tuple[Alternative, ...], ...]
+_Place = tuple[bool, bool, bool, int]  # of a value: leading, first_item, closable, depth; see `ValueSpec`
 Used = tuple[str, ...] | None  # undeclared keys of an object; None: one of them is not known (masks only)
 
 
@@ -66,7 +67,7 @@ class FrameOptions:
 class Position:
     """The values that may stand in one place: alternatives (goal, tags), interned by content."""
 
-    __slots__ = ("_arrays", "_builder", "_objects", "all_tags", "number", "parts", "starts")
+    __slots__ = ("_arrays", "_builder", "_objects", "all_tags", "number", "parts", "specs", "starts")
 
     def __init__(self, builder: Builder, number: int, parts: tuple[tuple[Goal, int], ...]) -> None:
         self._builder = builder
@@ -75,7 +76,8 @@ class Position:
         self.all_tags = 0
         for _, tags in parts:
             self.all_tags |= tags
-        self.starts: dict[tuple[bool, bool, bool, int], ValueStart] = {}
+        self.starts: dict[_Place, ValueStart] = {}
+        self.specs: dict[_Place, ValueSpec] = {}  # prepared before their starts
         self._objects: Shape | None = None
         self._arrays: tuple[tuple[ArrayView, int], ...] | None = None
 
@@ -326,12 +328,14 @@ class Builder:
         key = (leading, first_item, closable, depth)
         found = position.starts.get(key)
         if found is None:
-            found = position.starts[key] = self.lexemes.value(self._spec(position, key))
+            spec = position.specs.pop(key, None) or self._spec(position, key)
+            found = position.starts[key] = self.lexemes.value(spec)
         return found
 
     def prepare(self, position: Position) -> None:
         """Works out what the position's start will need of the algebra; touches no tables, needs no lock."""
-        self._spec(position, (True, False, False, 0))
+        place = True, False, False, 0
+        position.specs[place] = self._spec(position, place)
         self.algebra.goals.effort.renew()
         for goal, _ in position.parts:
             self.costs.value(goal)
@@ -370,7 +374,7 @@ class Builder:
         symbol = index - len(lexeme.signatures)
         return symbol if symbol < len(shape.alphabet.names) else None
 
-    def _spec(self, position: Position, key: tuple[bool, bool, bool, int]) -> ValueSpec:
+    def _spec(self, position: Position, key: _Place) -> ValueSpec:
         leading, first_item, closable, depth = key
         strings: dict[object, int] = {}
         amounts: dict[object, int] = {}
