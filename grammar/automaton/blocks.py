@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..frozen import frozen
-from ..regular.charset import ALL, CharSet
+from ..regular.charset import ALL, EMPTY_SET, CharSet
 from .codes import EDGE_SHIFT
 from .specs import Spelling
 from .spelling import Span, Template, template
@@ -21,6 +21,8 @@ from .spelling import Span, Template, template
 _SPARSE_UP_TO: Final = 24
 _EAGER_NODES: Final = 64
 _SMALL_LEAD: Final = 16
+_SINGLE: Final = CharSet.of((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E))
+"""Characters that have no other natural spelling than their one byte."""
 
 Int16s = npt.NDArray[np.int16]
 Indexes = npt.NDArray[np.intp]
@@ -63,8 +65,7 @@ class Layout:
     """A template ready to be made into rows.
 
     `root` indexes a vector: 0, then the targets of all classes, then the rows of `entries` (group, node of its block).
-    `bytes` are the places where it is not 0, `loops` the classes of bytes (`codes.byte_class`) of each class, and
-    `complete` says that every character is in some class.
+    `bytes` are the places where it is not 0, `loops` the classes of bytes (`codes.byte_class`) of each class.
     """
 
     root: Int16s
@@ -72,12 +73,30 @@ class Layout:
     groups: tuple[Group, ...]
     entries: tuple[tuple[int, int], ...]
     loops: tuple[int, ...]
-    complete: bool
 
 
 @lru_cache(maxsize=4096)
 def layout(partition: tuple[CharSet, ...], spelling: Spelling) -> Layout:
     """The rows that a state with these classes needs, the targets left open."""
+    # Of the characters that are a byte each, nothing but the root tells; patterns mostly differ in these alone.
+    single = _SINGLE if spelling == "natural" else EMPTY_SET
+    others = {index: rest for index, chars in enumerate(partition) if (rest := chars - single)}
+    inner = _layout(tuple(others.values()), spelling)
+    classes = list(others)
+    first = 1 + len(partition)
+    places = np.array([0, *[1 + c for c in classes], *range(first, first + len(inner.entries))])
+    root = places[inner.root].astype(np.int16)
+    for index, chars in enumerate(partition):
+        for low, high in (chars & single).ranges():
+            root[low : high + 1] = 1 + index
+    groups = tuple([Group(g.block, tuple([classes[c] for c in g.classes]), g.lazily) for g in inner.groups])
+    loops = tuple([loop_classes(chars) for chars in partition])
+    return Layout(root, np.flatnonzero(root).astype(np.int32), groups, inner.entries, loops)
+
+
+@lru_cache(maxsize=4096)
+def _layout(partition: tuple[CharSet, ...], spelling: Spelling) -> Layout:
+    """The same, made from the template of all the characters."""
     shape = template(partition, spelling)
     groups: list[Group] = []
     entries: list[tuple[int, int]] = []
@@ -91,10 +110,7 @@ def layout(partition: tuple[CharSet, ...], spelling: Spelling) -> Layout:
     root = np.zeros(256, np.int16)
     for first, last, child in shape.root:
         root[first : last + 1] = place[child] if child >= 0 else 1 + ~child
-    used_bytes = np.flatnonzero(root).astype(np.int32)
-    loops = tuple(loop_classes(chars) for chars in partition)
-    complete = sum(len(chars) for chars in partition) == len(ALL)
-    return Layout(root, used_bytes, tuple(groups), tuple(entries), loops, complete)
+    return Layout(root, np.flatnonzero(root).astype(np.int32), tuple(groups), tuple(entries), ())
 
 
 def loop_classes(chars: CharSet) -> int:

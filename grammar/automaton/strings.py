@@ -7,7 +7,6 @@ from typing import Final
 
 from ..regular.charset import ALL, CharSet
 from ..regular.dfa import Dfa
-from .blocks import layout
 from .charrows import CharRows
 from .codes import CHECK_LOW, LAZY, LAZY_REQUESTED
 from .products import NONE_ALIVE, Part, ProductState, begin, combined, shortest, tags_of
@@ -15,6 +14,7 @@ from .tables import Tables
 
 _TOTAL_SEARCH: Final = 48
 _NEAR: Final = 24
+_EVERY: Final = len(ALL)
 
 
 def closing_value(label: int) -> int:
@@ -106,8 +106,7 @@ class DfaRows:
         return True
 
     def _complete(self, state: int) -> bool:
-        partition = tuple([chars for chars, _ in self._dfa.step(state)])
-        return layout(partition, self._strings.chars.spelling).complete
+        return sum([len(chars) for chars, _ in self._dfa.step(state)]) == _EVERY
 
 
 def _stay_near(tables: Tables, row: int, start: int) -> None:

@@ -12,6 +12,7 @@ from ..automaton.memory import view
 from ..automaton.stepper import Configuration, token_edges
 from ..automaton.tables import Tables
 from .parts import Part, Parts
+from .plaintext import PlainText
 from .rows import EMPTY, NONE, BaseRow, MaskRows
 from .runs import Runs
 from .vocabulary import MAIN, Vocabulary
@@ -91,7 +92,8 @@ class Masks:
         self.rows = MaskRows(vocabulary.words, budget)
         self._used = view(self.rows.used)
         self._walker = Walker(vocabulary, tables, self.rows)
-        self._parts = Parts(vocabulary, tables, self.rows, self._walker)
+        self.plain = PlainText(vocabulary, tables)
+        self._parts = Parts(vocabulary, tables, self.rows, self._walker, self.plain)
         self._runs = Runs(vocabulary, tables, self.rows)
         self._fixed = BaseRow()
         self._fixed.table_row = EMPTY
@@ -102,6 +104,7 @@ class Masks:
         self._low, self._high = view(tables.low), view(tables.high)
         self._accept, self._scopes = view(tables.accept), view(tables.scopes)
         self._top, self._rest = view(tables.stacks.top), view(tables.stacks.rest)
+        self._sharing: dict[tuple[int, int, int], Position] = {}
         self._copies: dict[tuple[int, int], bool] = {}
         self._effort: dict[int, int] = {}
         self._widely: dict[int, bool] = {}
@@ -141,6 +144,9 @@ class Masks:
         if position.table_row != NONE:
             return self.write(position, stack, out)
         if sparse is None or sparse.base.table_row != sparse.row:
+            shared = self._shared(position)
+            if shared is not position:
+                return self.write(shared, stack, out)
             position = self._compute(position, stack)
             sparse = position.sparse
             assert sparse is not None
@@ -161,7 +167,25 @@ class Masks:
         out[:] = dense
         return position
 
+    def forget(self) -> None:
+        """Forgets which positions share their masks."""
+        self._sharing.clear()
+
     # ---- parts of a computation
+
+    def _shared(self, position: Position) -> Position:
+        """The position that has the mask of this one, whose count is another in the same string: perhaps itself.
+
+        Counts make no difference as long as tokens of the same costs are within the bound.
+        """
+        row, frame, count = position.row, position.frame, position.count
+        high = self._high[frame]
+        if high == BIG or position.depth or self._wide[row] != row or self._accept[row]:
+            return position
+        part = self._part(row, frame)
+        if part is None or not part.free(self._low[frame], high, count):
+            return position
+        return self._sharing.setdefault((row, frame, part.affordable(high - count)), position)
 
     def _compute(self, position: Position, stack: int) -> Position:
         """Makes the mask of a position, or of what this one has to be split into for it."""
@@ -260,10 +284,11 @@ class Masks:
         base = part.base if high == BIG else self._parts.within(part, high - count)
         items: list[Item] = []
         exits = NO_ITEMS
-        if part.remains is None or not part.free(low, high, count):
+        remains = self._parts.remains(part)
+        if remains is None or not part.free(low, high, count):
             exits = self._living(part, frame)
-        elif len(part.remains) == 1 and high == BIG:
-            label, root = part.remains[0]
+        elif len(remains) == 1 and high == BIG:
+            label, root = remains[0]
             following, next_frame = self._tables.next(frame, label)
             if following > 0 and next_frame > 0:
                 base = self._parts.folded(part)
@@ -271,7 +296,7 @@ class Masks:
             elif following != DEAD:
                 items.append((root, AFTER, frame, label, 0, 0))
         else:
-            items += [(root, AFTER, frame, label, 0, 0) for label, root in part.remains]
+            items += [(root, AFTER, frame, label, 0, 0) for label, root in remains]
         wide = self._wide[row]
         if wide != row:
             items.append((MAIN, BELOW, frame, row, count, self._stand_in(row, wide)))

@@ -16,8 +16,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..automaton.codes import BIG, COUNT, NEVER_LOOPS, ROW_MASK, STRING_LOOPS, byte_class
+from ..automaton.codes import BIG
 from ..automaton.tables import Tables
+from .plaintext import PlainText
 from .rows import EMPTY, NONE, PLAIN_TOKENS, BaseRow, MaskRows, set_bits
 from .trie import BYTE_MASK, DEPTH_MASK, DEPTH_SHIFT, END_SHIFT, PLAIN
 from .vocabulary import MAIN, Vocabulary
@@ -29,14 +30,9 @@ _MANY_TOKENS: Final = 30_000
 _FEW_TOKENS: Final = 300
 _PATIENCE: Final = 12
 """Beyond so few tokens these tries are made only for a part that was used so often: making them takes many walks."""
-_PLAIN_ASCII: Final = [byte for byte in range(0x20, 0x7F) if byte_class(byte) != NEVER_LOOPS]
-_PLAIN_BYTES: Final = [*_PLAIN_ASCII, *range(0xC2, 0xF5)]
-_MOST_INSIDE: Final = 64
 _MANY_PARTS: Final = 4096
 _MANY_PRICED: Final = 48
 """Parts that keep their costs, a quarter of a megabyte each; older ones are made anew if they are needed again."""
-_NEVER: Final = np.iinfo(np.int32).max
-_PLAIN_LOOPS: Final = STRING_LOOPS & (1 << 96) - 1
 
 
 @dataclass
@@ -50,10 +46,10 @@ class Part:
     exits     int32 [k, 7], items with open frame, see `kernels`
     remains   (label, root) of tries of what remains of the exits' tokens; None where exits are walked one by one
     longest   the most code points that an exit has counted
-    cost      uint16 or int32 [size], code points to the nearest end by way of each token, the highest value: never
+    cost      uint16 or uint32 [size], code points to the nearest end by way of each token, the highest value: never
     dearest   the highest cost of an allowed token
     nodes     the tries' nodes, see `tries`
-    bounded   rows for "at most r more code points"
+    bounded   rows of the tokens that cost little, by how many these are
     """
 
     base: BaseRow
@@ -67,6 +63,7 @@ class Part:
     folded: BaseRow | None = None
     uses: int = 0
     bounded: dict[int, BaseRow] = field(default_factory=dict)
+    _counts: dict[int, int] = field(default_factory=dict)
 
     @cached_property
     def bytes(self) -> npt.NDArray[np.int64]:
@@ -79,6 +76,15 @@ class Part:
         places, before = self.exits[:, PLACE], self.exits[:, KIND] == BEFORE
         return [(label, np.flatnonzero(before & (places == label))) for label in sorted(set(places[before].tolist()))]
 
+    def affordable(self, rest: int) -> int:
+        """How many tokens leave an end within reach of `rest` code points; -1: all."""
+        if self.cost is None or rest >= self.dearest:
+            return -1
+        count = self._counts.get(rest)
+        if count is None:
+            count = self._counts[rest] = int(np.count_nonzero(self.cost <= rest))
+        return count
+
     def free(self, low: int, high: int, count: int) -> bool:
         """Whether no exit can violate these bounds."""
         return (high == BIG or count + self.longest <= high) and (not self.checks_low or count >= low)
@@ -87,8 +93,11 @@ class Part:
 class Parts:
     """The context-free parts of one arena. Not thread-safe: callers hold the arena's lock."""
 
-    def __init__(self, vocabulary: Vocabulary, tables: Tables, rows: MaskRows, walker: Walker) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, tables: Tables, rows: MaskRows, walker: Walker, plain: PlainText
+    ) -> None:
         self._vocabulary, self._tables, self._rows, self._walker = vocabulary, tables, rows, walker
+        self._plain = plain
         self._parts: dict[tuple[int, int], Part] = {}
         self._priced: list[Part] = []
         self._write_plain()
@@ -105,20 +114,24 @@ class Parts:
                 if len(self._priced) > _MANY_PRICED:
                     self._priced.pop(0).cost = None
         self._rows.used[part.base.table_row] = 1
+        return part
+
+    def remains(self, part: Part) -> tuple[tuple[int, int], ...] | None:
+        """The tries of what remains for a further mask; None where its exits are better walked one by one."""
         if part.remains is None and part.uses <= _PATIENCE:
             part.uses += 1
             if part.uses > _PATIENCE:
                 part.remains = self._split(part.exits, _MANY_TOKENS)
-        return part
+        return part.remains
 
     def within(self, part: Part, rest: int) -> BaseRow:
         """The row of the tokens that leave an end within reach of `rest` code points."""
-        cost = part.cost
-        if cost is None or rest >= part.dearest:
+        cost, count = part.cost, part.affordable(rest)
+        if cost is None or count < 0:
             return part.base
-        known = part.bounded.get(rest)
+        known = part.bounded.get(count)
         if known is None or known.table_row == NONE:
-            known = part.bounded[rest] = BaseRow()
+            known = part.bounded[count] = BaseRow()
             self._pack(self._rows.claim(known), cost <= rest)
         self._rows.used[known.table_row] = 1
         return known
@@ -139,8 +152,8 @@ class Parts:
     def _make(self, row: int, allow: int, bounded: bool) -> Part:
         tables, walker = self._tables, self._walker
         tables.build_row(row)
-        plain = self._is_plain(row)
-        free = plain and bounded and self._is_free(row)
+        plain = self._plain.refuses_none(row)
+        free = plain and bounded and self._plain.leads_back(row)
         mode = CONTEXT_FREE
         costs = None
         if bounded:
@@ -178,45 +191,12 @@ class Parts:
         )
 
     def _costs(self, mask: npt.NDArray[np.int32]) -> tuple[npt.NDArray[Any], int]:
-        allowed = np.unpackbits(mask.view(np.uint8), bitorder="little")[: self._vocabulary.size].astype(np.bool_)
-        cost = np.where(allowed, self._walker.cost, _NEVER)
-        dearest = int(cost[allowed].max(initial=0))
-        if dearest < np.iinfo(np.uint16).max:
-            cost = np.minimum(cost, np.iinfo(np.uint16).max).astype(np.uint16)
-        return cost, dearest
-
-    def _is_plain(self, row: int) -> bool:
-        """Whether no plain character is refused, here or later."""
-        # Inside a character the summary tells what comes after it, which a subtree of the trie may be skipped for; but
-        # a token that begins a character does not go on from there.
-        if not (self._tables.values(row)[_PLAIN_BYTES] > 0).all():
-            return False
-        low, high = (int(word) for word in self._tables.loops[row])
-        loops = (low & (1 << 64) - 1) | (high & (1 << 64) - 1) << 64
-        return not _PLAIN_LOOPS & ~loops
-
-    def _is_free(self, row: int) -> bool:
-        """Whether every plain character counts and leads back to the row itself, so that its cost is one."""
-        tables = self._tables
-        values = tables.values(row)
-        ascii_values = values[_PLAIN_ASCII]
-        if (ascii_values & ROW_MASK != row).any() or not (values[_PLAIN_BYTES] & COUNT).all():
-            return False
-        inside: set[int] = set()
-        waiting = [*{*(values[0xC2:0xF5] & ROW_MASK).tolist()}]
-        while waiting:
-            current = waiting.pop()
-            if current in inside or current == row:
-                continue
-            inside.add(current)
-            values = tables.values(current)
-            bytes_ = values.nonzero()[0]
-            if len(inside) > _MOST_INSIDE or tables.need[current] != tables.need[row]:
-                return False
-            if (values < 0).any() or bytes_[0] < 0x80 or bytes_[-1] > 0xBF:
-                return False
-            waiting += {*(values[bytes_] & ROW_MASK).tolist()}
-        return True
+        """The costs of the last walk as a part keeps them, and the highest one of an allowed token."""
+        refused = np.unpackbits(mask.view(np.uint8), bitorder="little", count=self._vocabulary.size).astype(np.int32)
+        refused -= 1
+        cost = self._walker.cost | refused  # -1 where a token is not allowed
+        dearest = int(cost.max(initial=0))
+        return cost.astype(np.uint16 if dearest < np.iinfo(np.uint16).max else np.uint32), dearest
 
     def _split(self, exits: npt.NDArray[np.int32], most: int) -> tuple[tuple[int, int], ...] | None:
         """Tries of what remains after the exits of each label; None if these are more than `most` tokens."""

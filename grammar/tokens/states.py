@@ -113,6 +113,10 @@ class States:
             end = self.stepper.run(at, spelled(token))
             if end is not None:
                 return end
+        else:
+            end = self._masks.plain.after(at, token)
+            if end is not None:
+                return end
         data = self._tokens[token]
         return self.stepper.run(at, data) if data and TOKEN_BYTE not in data else None
 
@@ -189,6 +193,7 @@ class States:
         self._positions = {k: p for k, p in self._positions.items() if p.in_use()}
         self._states = {at: state for at, state in self._states.items() if state.position.table_row > EMPTY}
         self.moves.clear()
+        self._masks.forget()
 
 
 def _shared(left: bytes, right: bytes, most: int) -> int:

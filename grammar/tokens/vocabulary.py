@@ -18,7 +18,7 @@ from ..cache import cache_folder, load_arrays, save_arrays
 from ..errors import VocabularyError
 from .fewest import Fewest
 from .reading import find_eos, read_added, read_tokens
-from .trie import BYTE_MASK, END_SHIFT, MAX_DEPTH, Trie, build_trie
+from .trie import BYTE_MASK, END_SHIFT, MAX_DEPTH, PLAIN, Trie, build_trie
 from .tries import Tries
 
 if TYPE_CHECKING:
@@ -127,6 +127,24 @@ class Vocabulary:
     def single_bytes(self) -> frozenset[int]:
         """The bytes that are tokens: a text of these takes at most as many tokens as it has bytes."""
         return frozenset(token[0] for token in self.tokens if token is not None and len(token) == 1)
+
+    @cached_property
+    def plain_characters(self) -> bytes:
+        """How many characters each token has that consists of such as stand for themselves in a JSON string; else, and
+        above 255, 0.
+        """
+        tries, count = self.tries, self.node_count
+        node = np.repeat(np.arange(count), np.diff(tries.first[: count + 1]))
+        order, lengths, words = tries.order[: len(node)], tries.lengths[: len(node)], tries.nodes[node]
+        plain = (words & PLAIN != 0) & (lengths < 256)
+        for place in np.flatnonzero(plain & (words & 0x80 != 0)).tolist():
+            try:
+                (self.tokens[order[place]] or b"").decode()
+            except UnicodeDecodeError:  # its last character is not complete
+                plain[place] = False
+        found = np.zeros(self.size, np.uint8)
+        found[order[plain]] = lengths[plain]
+        return found.tobytes()
 
     def continued(self, data: bytes) -> bool:
         """Whether some token begins with `data` and goes on."""
