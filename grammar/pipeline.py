@@ -12,7 +12,7 @@ Everything after reading is lazy: compiling builds what the first mask needs, th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, Literal
 
 import referencing
@@ -29,6 +29,7 @@ from .bnf.compile import compile_grammar
 from .bnf.ir import Grammar
 from .bnf.lower import TokenNames
 from .errors import BudgetError, UnsatisfiableError
+from .frozen import frozen
 from .regular import Language
 from .schema import Schema, read
 from .tokens import TokenLevel, Vocabulary
@@ -37,7 +38,7 @@ WhitespaceMode = Literal["bounded", "compact", "spaced", "pretty"]
 Registry = referencing.Registry[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JsonOptions:
     """How JSON is written and a schema is read; see `GrammarCompiler.json_schema`."""
 

@@ -97,16 +97,24 @@ def alphabet(clauses: Iterable[ObjectClause]) -> Alphabet:
     names: dict[str, None] = {}
     tests: dict[Language, None] = {}
     for clause in clauses:
-        names.update((name, None) for members in clause.excluded for name, _ in members)
-        parts: list[Each | Some] = [*clause.each, *clause.some]
-        own_parts = len(parts)
+        others: list[tuple[Each | Some, dict[str, None]]] = []
+        for each in clause.each:
+            own = declared if each.declared else names
+            if each.name is not None:  # nearly every part
+                own[each.name] = None
+            else:
+                others.append((each, own))
+        parts: list[Each | Some] = [*clause.some]
         for denied in clause.denied:
             parts += [*denied.each, *denied.some]
-        for i, part in enumerate(parts):
-            own = declared if isinstance(part, Each) and part.declared and i < own_parts else names
-            if part.name is not None:  # nearly every part
-                own[part.name] = None
-                continue
+        for part in parts:
+            if part.name is not None:
+                names[part.name] = None
+            else:
+                others.append((part, names))
+        for members in clause.excluded:
+            names.update((name, None) for name, _ in members)
+        for part, own in others:
             for test in part.keys:
                 if isinstance(test, Keys):
                     own.update(dict.fromkeys(test.names))

@@ -77,10 +77,12 @@ class Atoms:
             if kind is EachProperty:
                 assert isinstance(expr, EachProperty)
                 keys = expr.keys
-                each.append(Each((keys,), ((expr.then, True),), not keys.negated and not keys.patterns))
+                declared = not keys.negated and not keys.patterns
+                name = keys.names[0] if declared and len(keys.names) == 1 else None
+                each.append(Each((keys,), ((expr.then, True),), declared, name))
             elif kind is Required:
                 assert isinstance(expr, Required)
-                some.append(Some((Keys((expr.name,)),)))
+                some.append(Some((Keys((expr.name,)),), (), expr.name))
             elif kind is not Types:
                 return None
         return ObjectClause(tuple(each), tuple(some))

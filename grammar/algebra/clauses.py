@@ -71,18 +71,19 @@ def single_name(keys: KeySet) -> str | None:
     return None
 
 
-@frozen(eq=False, slots=False)
 class Each:
-    """Every property with a key in `keys` satisfies all of `literals`; `declared` keys have a place in the order."""
+    """Every property with a key in `keys` satisfies all of `literals`; `declared` keys have a place in the order.
 
-    keys: KeySet
-    literals: tuple[Literal, ...]
-    declared: bool = False
+    `name` is the one key, where it is written as one; it may be given where it is known.
+    """
 
-    @lazy
-    def name(self) -> str | None:
-        """The one key, where it is written as one."""
-        return single_name(self.keys)
+    def __init__(
+        self, keys: KeySet, literals: tuple[Literal, ...], declared: bool = False, name: str | None = None
+    ) -> None:
+        self.keys = keys
+        self.literals = literals
+        self.declared = declared
+        self.name = name or single_name(keys)
 
     @lazy
     def forbids(self) -> bool:
@@ -100,17 +101,13 @@ class Each:
         return self.keys, tuple((id(expr), sign) for expr, sign in self.literals), self.declared
 
 
-@frozen(eq=False, slots=False)
 class Some:
-    """At least one property has a key in `keys` and a value that satisfies all of `literals`."""
+    """At least one property has a key in `keys` and a value that satisfies all of `literals`; `name` as above."""
 
-    keys: KeySet
-    literals: tuple[Literal, ...] = ()
-
-    @lazy
-    def name(self) -> str | None:
-        """The one key, where it is written as one."""
-        return single_name(self.keys)
+    def __init__(self, keys: KeySet, literals: tuple[Literal, ...] = (), name: str | None = None) -> None:
+        self.keys = keys
+        self.literals = literals
+        self.name = name or single_name(keys)
 
     @lazy
     def identity(self) -> tuple[object, ...]:

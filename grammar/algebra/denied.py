@@ -36,13 +36,21 @@ class Denied:
         self._alphabet = alphabet
         self._reasoner = reasoner
         self._groups: dict[int, list[tuple[Goal, int]]] = {}
-        self._required = [_union(1 << alphabet.index[some.name or ""] for some in clause.some) for clause in clauses]
-        always, of = reasoner.goals.always, reasoner.goals.of
-        self._kills = [  # by clause, the symbols of keys with values that it does not allow
-            _union(alphabet.members(each.keys) for each in clause.each if of(each.literals) is not always)
-            for clause in clauses
-        ]
+        self._required: list[int] = []
+        self._kills: list[int] = []  # by clause, the symbols of keys with values that it does not allow
         self.every = (1 << len(clauses)) - 1
+        self.wanted = self.counted = 0
+        self.bounded = False
+        if clauses:  # as good as never
+            self._look_at(clauses)
+
+    def _look_at(self, clauses: Sequence[ObjectClause]) -> None:
+        index, members = self._alphabet.index, self._alphabet.members
+        always, of = self._reasoner.goals.always, self._reasoner.goals.of
+        self._required = [_union(1 << index[some.name or ""] for some in clause.some) for clause in clauses]
+        self._kills = [
+            _union(members(each.keys) for each in clause.each if of(each.literals) is not always) for clause in clauses
+        ]
         self.wanted = _union(self._required)
         self.bounded = any(clause.high is not None for clause in clauses)
         self.counted = max([0, *(max(c.low, 0 if c.high is None else c.high + 1) for c in clauses)])

@@ -62,17 +62,22 @@ class ObjectView:
         self._alphabet = alphabet
         self.low, self.high = clause.low, clause.high
         index = alphabet.index
-        self._by_symbol: dict[int, list[Literal]] = {}
+        self._by_symbol: dict[int, tuple[Literal, ...]] = {}
         self._general: list[tuple[int, tuple[Literal, ...]]] = []
+        self._under = 0  # the symbols that some of these are about
         declared: dict[int, None] = {}
         for each in clause.each:
             name = each.name
             if name is not None:
-                self._by_symbol.setdefault(index[name], []).extend(each.literals)
+                symbol = index[name]
+                before = self._by_symbol.get(symbol)
+                self._by_symbol[symbol] = each.literals if before is None else before + each.literals
                 if each.declared:
-                    declared[index[name]] = None
+                    declared[symbol] = None
             else:
-                self._general.append((alphabet.members(each.keys), each.literals))
+                members = alphabet.members(each.keys)
+                self._general.append((members, each.literals))
+                self._under |= members
         self.required = 0
         demands = []
         for some in clause.some:
@@ -86,15 +91,21 @@ class ObjectView:
         self._names = (1 << len(alphabet.names)) - 1
         ranks = list(declared) if ordered else []
         self._rank = {symbol: rank for rank, symbol in enumerate(ranks)}
-        self._end = len(ranks)
-        self._by_rank = ranks == sorted(ranks)  # mostly symbols are numbered in the order of declaration
+        self._end = end = len(ranks)
         rest = self._everything
-        for symbol in ranks:
-            rest &= ~(1 << symbol)
-        self._from = [rest]  # by rank from the end: symbols that may come at or after it
-        for symbol in reversed(ranks):
-            self._from.append(self._from[-1] | 1 << symbol)
-        self._from.reverse()
+        if ranks == list(range(end)):  # mostly symbols are numbered in the order of declaration
+            self._by_rank = True
+            rest &= -1 << end
+            every = self._everything
+            self._from = [every & -1 << rank for rank in range(end + 1)]  # what may come at or after each rank
+        else:
+            self._by_rank = ranks == sorted(ranks)
+            for symbol in ranks:
+                rest &= ~(1 << symbol)
+            self._from = [rest]
+            for symbol in reversed(ranks):
+                self._from.append(self._from[-1] | 1 << symbol)
+            self._from.reverse()
         self._undeclared = rest & self._names
         self._simple = not demands and self.high is None and self.low <= self.required.bit_count()
         self._symbol_goals: dict[int, Goal] = {}
@@ -119,7 +130,7 @@ class ObjectView:
         """What the value of a property with this key must satisfy."""
         found = self._symbol_goals.get(symbol)
         if found is None:
-            literals = self._by_symbol.get(symbol, [])
+            literals = self._by_symbol.get(symbol, ())
             more = [literal for mask, general in self._general if mask >> symbol & 1 for literal in general]
             found = self._symbol_goals[symbol] = self._goals.of([*literals, *more] if more else literals)
         return found
@@ -170,9 +181,10 @@ class ObjectView:
         properties no more is ever asked.
         """
         literals = self._by_symbol.get(symbol, ())
-        if len(literals) != 1 or not literals[0][1] or symbol in self._symbol_goals:
+        if len(literals) != 1 or self._under >> symbol & 1:
             return None
-        return None if any(mask >> symbol & 1 for mask, _ in self._general) else literals[0][0]
+        expr, sign = literals[0]
+        return expr if sign else None
 
     def satisfiable(self) -> bool:
         """Whether some object satisfies the clause."""

@@ -75,6 +75,8 @@ def obvious(goal: Goal, goals: Goals) -> bool:
 
 def evident(expr: Expr, goals: Goals) -> bool:
     """The same of one node, without its goal."""
+    if isinstance(expr, Types):
+        return True
     if isinstance(expr, AllOf):
         return _together(expr.parts, goals)
     if isinstance(expr, AnyOf | Const):
