@@ -96,7 +96,7 @@ class Tables:
         self.scopes: Int32s = reserve(FRAMES, np.int32)
         self.stacks = Stacks()
         self.outside = 0  # bytes that handlers keep, roughly
-        self.apart: set[int] = set()  # rows that read no byte that may come after their lexeme's end
+        self.apart: dict[int, Callable[[int], int]] = {}  # rows that read no byte after their ends: those
         self.token_rows: dict[int, TokenEdges] = {}  # rows that take tokens as such, once they are built
         self.next_row: Int32s = reserve(TRANSITIONS, np.int32)
         self.next_frame: Int32s = reserve(TRANSITIONS, np.int32)

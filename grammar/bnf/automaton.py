@@ -6,7 +6,7 @@ once; the tables remember. A context-free language needs sets of stacks, and the
 
 Where all that can go on began in one and the same place, the threads from before it wait on the stack (`_waiting`), and
 the frame does not know of them: a rule's rows, frames and masks are then the same wherever it is called from. Where the
-rule ends, or may have ended while something that begins alike still goes on in it, they come back with all that is alive.
+rule ends, or may have ended while something that begins alike goes on in it, they come back with all that is alive.
 In grammars with schemas nothing waits: there the stack is the schemas'.
 """
 

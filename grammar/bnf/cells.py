@@ -121,6 +121,26 @@ class Cells:
             self._inner[state] = found
         return found
 
+    def letter(self, state: int) -> tuple[int, int] | None:
+        """(byte, state after it) of a state within a word, where one ASCII character may come and nothing else."""
+        node, after = self._cells[state]
+        kind, *rest = self.pool[node]
+        if kind == TEXT:
+            text, at = rest
+            byte = ord(text[at])
+            return (byte, self.cell(self.pool.text(text, at + 1), after)) if byte < 0x80 else None
+        if kind == DFA:
+            dfa, number = rest
+            moves = dfa.step(number)
+            if len(moves) != 1 or dfa.accepting(number):
+                return None
+            (chars, target), = moves
+            bits = chars.ascii
+            if chars.wide or bits & bits - 1:
+                return None
+            return bits.bit_length() - 1, self.cell(self.pool.dfa(dfa, target), after)
+        return None
+
     def loop(self, state: int) -> tuple[int, bool]:
         """(what a state repeats any number of times before what is after it, whether that is the rule's end).
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ..automaton.codes import (
     BYTE_CLASSES,
@@ -22,7 +23,6 @@ from ..automaton.codes import (
     FIRST_LABEL,
     HIGH_BYTES,
     NEVER_LOOPS,
-    ROW_MASK,
     TOKEN_BYTE,
     VALUE_END,
 )
@@ -32,7 +32,7 @@ from ..automaton.tokencodes import TokenEdges, spelled
 from ..errors import BudgetError
 from ..regular import ALL, CharSet, partition
 from .analysis import JSON_FIRST, Analysis, first_bytes
-from .cells import Cells, Info
+from .cells import Cells
 from .lower import START
 
 Ranges = tuple[tuple[int, int], ...]
@@ -62,7 +62,7 @@ class Rows:
         self._values: dict[States, int] = {}
         self._inside: dict[Suffixes, int] = {}
         self._suffixes: dict[int, Suffixes] = {}
-        self._next: dict[int, int] = {}
+        self._facts: dict[int, tuple[bool, int, int]] = {}
 
     def live(self, states: States, ending: int) -> int:
         """The row where all events have happened; `ending`: the label by which all of it may have ended, -1: none."""
@@ -76,12 +76,12 @@ class Rows:
             row = self._counting[key] = self._tables.dense()
             self._content[row] = (after, -1, True)
             self._tables.accept[row] = self.label(after) + 1
-            self._tables.apart.add(row)
+            self._tables.apart[row] = self.bytes_after
             values = self._tables.rows[row]
             blocks = [(chars.ascii, chars.wide, row)]
             self._fill(values, blocks)
             np.bitwise_or(values, COUNT, out=values, where=values > 0)
-            self._note_loops(row, values, blocks, counted=True)
+            self._note_loops(row, values, blocks, 0, counted=True)
         return row
 
     def states(self, row: int) -> tuple[States, int, bool] | None:
@@ -110,7 +110,7 @@ class Rows:
 
     def read_bytes(self, state: int) -> int:
         """The bytes that a state reads by itself, as bits."""
-        return self._read_bytes(self._cells.info(state))
+        return self._of(state)[1]
 
     @property
     def label_count(self) -> int:
@@ -119,11 +119,8 @@ class Rows:
 
     def next_bytes(self, state: int) -> int:
         """Bytes that may be read next from a state, by itself or after events, as bits; at worst more than these."""
-        found = self._next.get(state)
-        if found is None:
-            info = self._cells.info(state)
-            found = self._next[state] = self._read_bytes(info) | self._event_bytes(info)
-        return found
+        _, reads, follows = self._of(state)
+        return reads | follows
 
     def counted(self, state: int) -> tuple[CharSet, int, int] | None:
         """`Cells.counted`, where a byte tells whether the run goes on: only then a counter beside the row is enough."""
@@ -142,6 +139,17 @@ class Rows:
             alike = counted[:2]
         return alike
 
+    def bytes_after(self, label: int) -> int:
+        """Bytes that may come after the end with a label, in any place, as bits; at worst more than these."""
+        if label == VALUE_END:
+            return 0
+        states, bits = self.meaning(label)
+        if bits == -1:
+            bits = 0
+            for state, _ in states:
+                bits |= self.next_bytes(state)
+        return bits
+
     # ---- parts
 
     def _row(self, states: States, ending: int, waiting: bool) -> int:
@@ -154,7 +162,7 @@ class Rows:
                 ending = self._waiting_label(states)
             self._tables.accept[row] = ending + 1
             if ending > VALUE_END:
-                self._tables.apart.add(row)
+                self._tables.apart[row] = self.bytes_after
         return row
 
     def _waiting_label(self, states: States) -> int:
@@ -163,25 +171,28 @@ class Rows:
         """
         still = self._events_of(states)
         alive = []
-        for state, places in _places(states).items():
-            info = self._cells.info(state)
-            if info.final >= 0 or info.calls or info.schemas or self._read_bytes(info) & still:
-                alive += [(state, place) for place in places]
-        return self.label(frozenset(alive), still)
+        for each in states:
+            happens, reads, _ = self._of(each[0])
+            if happens or reads & still:
+                alive.append(each)
+        return self.label(states if len(alive) == len(states) else frozenset(alive), still)
 
-    def _read_bytes(self, info: Info) -> int:
-        bits = 1 << TOKEN_BYTE if info.tokens else 0
+    def _of(self, state: int) -> tuple[bool, int, int]:
+        """(whether an event may happen in a state, the bytes it reads by itself, those after events), bytes as bits."""
+        return self._facts.get(state) or self._find_facts(state)
+
+    def _find_facts(self, state: int) -> tuple[bool, int, int]:
+        info = self._cells.info(state)
+        reads = 1 << TOKEN_BYTE if info.tokens else 0
         for chars, _ in info.edges:
-            bits |= first_bytes(chars)
-        return bits
-
-    def _event_bytes(self, info: Info) -> int:
-        bits = JSON_FIRST if info.schemas else 0
+            reads |= first_bytes(chars)
+        follows = JSON_FIRST if info.schemas else 0
         for rule, _ in info.calls:
-            bits |= self._analysis.first_of(rule)
+            follows |= self._analysis.first_of(rule)
         if info.final > START:
-            bits |= self._analysis.follow[info.final % self._cells.rule_count]
-        return bits
+            follows |= self._analysis.follow[info.final % self._cells.rule_count]
+        found = self._facts[state] = (info.final >= 0 or bool(info.calls or info.schemas), reads, follows)
+        return found
 
     def _without_fewer(self, states: States) -> States:
         """The states without those that may only repeat less often than another that is the same otherwise."""
@@ -207,8 +218,8 @@ class Rows:
 
     def _events_of(self, states: States) -> int:
         bits = 0
-        for state in _places(states):
-            bits |= self._event_bytes(self._cells.info(state))
+        for state, _ in states:
+            bits |= self._of(state)[2]
         return bits
 
     def _value(self, states: States) -> int:
@@ -221,13 +232,15 @@ class Rows:
     def _new_value(self, states: States) -> int:
         if self.counted_alike([state for state, _ in states]) is not None:
             return -(self.label(states) + 1)
-        infos = [self._cells.info(state) for state in _places(states)]
-        if not any(info.final >= 0 or info.calls or info.schemas for info in infos):
+        happens, read, events = False, 0, 0
+        for state, _ in states:
+            one, reads, follows = self._of(state)
+            happens = happens or one
+            read |= reads
+            events |= follows
+        if not happens:
             return self._row(states, -1, False)
-        read = 0
-        for info in infos:
-            read |= self._read_bytes(info)
-        if read & ~self._events_of(states):
+        if read & ~events:
             return self._row(states, -1, True)
         return -(self.label(states) + 1)
 
@@ -249,25 +262,36 @@ class Rows:
         self._fill(values, blocks)
         if tokens:
             self._tables.token_rows[row] = self._token_edges(tokens)
-        if self._content[row][2]:
-            events = self._events_of(states)
-            values[np.unpackbits(np.frombuffer(events.to_bytes(32, "little"), np.uint8), bitorder="little") != 0] = 0
+        events = self._events_of(states) if self._content[row][2] else 0
+        if events:
+            values[_bytes_of(events)] = 0
         used = values.nonzero()[0]
         if len(used) <= _SPARSE_UP_TO:
             self._tables.set_sparse(row, 0, zip(used.tolist(), values[used].tolist(), strict=True))
         else:
             self._tables.rows[row] = values
-        self._note_loops(row, values, blocks, counted=False)
+        self._note_loops(row, values, blocks, events)
 
     def _build_letter(self, row: int, state: int, place: int) -> bool:
-        """Makes the row of a state that reads one byte, as within a text; False where it is another."""
-        info = self._cells.info(state)
-        if len(info.edges) != 1 or info.tokens:
+        """Makes the row of a state that reads one byte, as within a text; False where it is another.
+
+        The rows of further letters of the same word are made with it.
+        """
+        letter = self._cells.letter(state)
+        if letter is None or self._content[row][2]:
             return False
-        (chars, target), = info.edges
-        if chars.wide or chars.ascii & chars.ascii - 1 or self._content[row][2]:
-            return False
-        self._tables.set_sparse(row, 0, ((chars.ascii.bit_length() - 1, self._value(frozenset(((target, place),)))),))
+        while letter is not None:
+            byte, target = letter
+            states = frozenset(((target, place),))
+            letter = self._cells.letter(target)
+            key = (states, -1, False)
+            if letter is not None and key not in self._rows:
+                following = self._rows[key] = self._values[states] = self._tables.sparse()
+                self._content[following] = key
+            else:
+                letter, following = None, self._value(states)
+            self._tables.set_sparse(row, 0, ((byte, following),))
+            row = following
         return True
 
     def _fill(self, values: Int32s, blocks: list[tuple[int, Ranges, int]]) -> None:
@@ -278,8 +302,7 @@ class Rows:
                 if bits:
                     values[bits.bit_length() - 1] = value
             else:
-                chosen = np.unpackbits(np.frombuffer(bits.to_bytes(16, "little"), np.uint8), bitorder="little")
-                values[:128][chosen.view(np.bool_)] = value
+                values[_bytes_of(bits)] = value
             for first, last in ranges:
                 longer += ((spelled, value) for spelled in utf8_ranges(first, last))
         self._spell(values, longer)
@@ -310,20 +333,25 @@ class Rows:
         return row
 
     def _note_loops(
-        self, row: int, values: Int32s, blocks: list[tuple[int, Ranges, int]], *, counted: bool
+        self, row: int, values: Int32s, blocks: list[tuple[int, Ranges, int]], events: int, *, counted: bool = False
     ) -> None:
-        """Tells which characters lead back to the row, so that whole parts of a vocabulary are passed over at once."""
-        own = next((ranges for _, ranges, value in blocks if value == row), None)
+        """Tells which characters lead back to the row, so that whole parts of a vocabulary are passed over at once.
+
+        `events`: the bytes that it does not read since events wait for them, as bits.
+        """
+        own: Ranges | None = None
+        looping = 0
+        for bits, ranges, value in blocks:
+            if value == row:
+                own = ranges if own is None else own
+                looping |= bits
         if own is None:
             bits, _, value = max(blocks, key=lambda block: block[0].bit_count(), default=(0, (), 0))
             if value > 0 and bits.bit_count() >= _ALPHABET:  # most words go on there, whatever they began with
                 self._tables.wide[row] = value
             return
-        classes = 0
-        looping = (values[:128] & ROW_MASK == row) & (values[:128] > 0)
-        for byte in np.flatnonzero(looping).tolist():
-            if BYTE_CLASSES[byte] != NEVER_LOOPS:
-                classes |= 1 << BYTE_CLASSES[byte]
+        looping &= ~events
+        classes = _classes_of(looping)
         everything = own == ALL.wide and bool(values[_LEADS].all())
         if everything:
             classes |= 1 << HIGH_BYTES
@@ -341,7 +369,7 @@ class Rows:
                 seen.add(inner)
                 tables.loops[inner] = tables.loops[row]
                 waiting += set(tables.rows[inner][0x80:0xC0].tolist())
-        if looping.sum() >= _WIDE_FROM:
+        if looping.bit_count() >= _WIDE_FROM:
             tables.wide[row] = row
 
     def _token_edges(self, tokens: list[tuple[frozenset[int], bool, tuple[int, int]]]) -> TokenEdges:
@@ -371,6 +399,23 @@ class Rows:
             if targets:
                 taken.add(number)
         return TokenEdges(rows.get(b"", usual[0]), frozenset(taken), named - taken if others else None)
+
+
+@lru_cache(4096)
+def _bytes_of(bits: int) -> npt.NDArray[np.intp]:
+    """The numbers of the bits that are set."""
+    chosen = np.frombuffer(bits.to_bytes(32, "little"), np.uint8)
+    return np.flatnonzero(np.unpackbits(chosen, bitorder="little"))
+
+
+@lru_cache(4096)
+def _classes_of(bits: int) -> int:
+    """The classes of ASCII characters, given as bits, in a row's summary of loops."""
+    classes = 0
+    for byte in _bytes_of(bits).tolist():
+        if BYTE_CLASSES[byte] != NEVER_LOOPS:
+            classes |= 1 << BYTE_CLASSES[byte]
+    return classes
 
 
 @lru_cache(8)

@@ -316,7 +316,7 @@ def walk_kernel() -> Any:
                         request_row(other)
                         hold(below, row, other)
                     elif pending_count > 0:
-                        if depth == 0:
+                        if depth <= 1 and begin > node:  # below the root, or a space
                             hold(below, row, other)  # it undoes bits, and what waits has still to set its own
             if status == _READ:
                 root = -1

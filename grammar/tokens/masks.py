@@ -15,12 +15,14 @@ from .parts import Part, Parts
 from .plaintext import PlainText
 from .rows import EMPTY, NONE, BaseRow, MaskRows
 from .runs import Runs
+from .spaces import SPACE, Place, Spaced, Spaces, placed
 from .vocabulary import MAIN, Vocabulary
 from .walkcodes import AFTER, BELOW, BELOW_OWN
 from .walker import NO_ITEMS, NOTHING, Changes, Item, Walker
 
 Int32s = npt.NDArray[np.int32]
 
+NO_STACK: Final = 1 << 31
 _MANY_EXITS: Final = 200
 _EFFORT: Final = 8000
 """Nodes visited for a row in sum, beyond which its context-free part is kept: about what making that costs."""
@@ -36,11 +38,15 @@ class SparseMask(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What to walk for a mask: the base row, then exits that the configuration completes, then items."""
+    """What to walk for a mask: the base row, then exits that the configuration completes, then items.
+
+    lowest  the smallest stack that was looked at for it
+    """
 
     base: BaseRow
     items: list[Item]
     exits: Int32s = NO_ITEMS
+    lowest: int = NO_STACK
 
 
 class Position:
@@ -95,6 +101,7 @@ class Masks:
         self.plain = PlainText(vocabulary, tables)
         self._parts = Parts(vocabulary, tables, self.rows, self._walker, self.plain)
         self._runs = Runs(vocabulary, tables, self.rows)
+        self._spaces = Spaces(vocabulary, tables, self._parts)
         self._fixed = BaseRow()
         self._fixed.table_row = EMPTY
         self._eos = vocabulary.eos_ids
@@ -204,14 +211,15 @@ class Masks:
             return position
         if self._form[2 * row] < 0:
             tables.build_row(row)
-        plan = self._plan(row, frame, count)
+        plan = self._plan(row, frame, count, stack)
         base = plan.base.table_row
         changes = Changes()
         depth = 0
         if plan.items or len(plan.exits):
             changes = walker.walk(plan.items, base=base, exits=plan.exits, frame=frame, count=count, stack=stack)
             self._learn(row, frame, walker.visited)
-            while stack > walker.lowest:  # what waited there, or that nothing did, has had a say
+            lowest = min(walker.lowest, plan.lowest)
+            while stack > lowest:  # what waited there, or that nothing did, has had a say
                 top, stack = self._top[stack], self._rest[stack] if stack else -1
                 depth += 1
                 if depth > position.depth:
@@ -245,11 +253,11 @@ class Masks:
             label = self._accept[row] - 1
         return False
 
-    def _plan(self, row: int, frame: int, count: int) -> Plan:
+    def _plan(self, row: int, frame: int, count: int, stack: int) -> Plan:
         """What to walk for the mask of a configuration."""
         label = self._accept[row] - 1
         if label >= 0:
-            return self._plan_ending(row, frame, count, label)
+            return self._plan_ending(row, frame, count, label, stack)
         wide = self._wide[row]
         part = self._part(wide, frame) if wide else None
         if part is not None:
@@ -258,9 +266,26 @@ class Masks:
         items = None if run is None else self._runs.items(run, frame, count)
         if run is not None and items is not None:
             return Plan(self._runs.base(run), items)
+        spaced = self._spaces.of(Place(row, frame, stack, stack), count)
+        if spaced is not None:
+            return self._with_space(Plan(self._fixed, []), spaced)
         return Plan(self._fixed, [(MAIN, BELOW, frame, row, count, 0)])
 
-    def _plan_ending(self, row: int, frame: int, count: int, label: int) -> Plan:
+    def _with_space(self, plan: Plan, spaced: Spaced) -> Plan:
+        """A plan and what begins with a space."""
+        at = spaced.place
+        inside = self._plan_part(spaced.part, at.row, at.frame, 0, self._spaces.root)
+        items: list[Item] = [(*item[:6], at.stack) for item in inside.items]
+        items += plan.items
+        if spaced.rest is not None:
+            items.append(spaced.rest)
+        exits = placed(inside.exits, at) if len(inside.exits) else NO_ITEMS
+        if len(plan.exits):
+            exits = np.concatenate((plan.exits, exits))
+        base = inside.base if plan.base is self._fixed else self._parts.union(plan.base, inside.base)
+        return Plan(base, items, exits, min(plan.lowest, at.lowest))
+
+    def _plan_ending(self, row: int, frame: int, count: int, label: int, stack: int) -> Plan:
         """The plan of a row whose lexeme may have ended: what it reads itself, and what may come after the end."""
         after, after_frame = self._tables.next(frame, label)
         apart = row in self._tables.apart
@@ -268,18 +293,31 @@ class Masks:
             after > 0 and not apart and (after_frame < 0 or not self._apart(row, after))
         ):
             return Plan(self._fixed, [(MAIN, BELOW, frame, row, count, 0)])
-        if after > 0 and after_frame > 0:
+        spaced = None
+        if not self._scopes[frame] and not self._tables.value(row, SPACE):
+            ended = self._spaces.follow(Place(row, frame, stack, stack), label)
+            if ended is not None:
+                self._tables.build_row(ended.row)
+                spaced = self._spaces.of(ended, 0)
+        if spaced is not None or after == DEAD:
+            following: list[Item] = []
+        elif after > 0 and after_frame > 0:
             following = self._runs.items_after(after, after_frame, frame, label)
         else:
-            following = [] if after == DEAD else [(MAIN, AFTER, frame, label, count, 0)]
+            following = [(MAIN, AFTER, frame, label, count, 0)]
         part = self._part(row, frame) if self._wide[row] == row else None
         if part is None:
-            return Plan(self._fixed, [*following, (MAIN, BELOW_OWN, frame, row, count, 0)])
-        inside = self._plan_part(part, row, frame, count)
-        return Plan(inside.base, inside.items + following, inside.exits)
+            plan = Plan(self._fixed, [*following, (MAIN, BELOW_OWN, frame, row, count, 0)])
+        else:
+            inside = self._plan_part(part, row, frame, count)
+            plan = inside._replace(items=inside.items + following)
+        return plan if spaced is None else self._with_space(plan, spaced)
 
-    def _plan_part(self, part: Part, row: int, frame: int, count: int) -> Plan:
-        """Exits of the wide row first, then the difference between it and `row`: it undoes what they set."""
+    def _plan_part(self, part: Part, row: int, frame: int, count: int, begin: int = MAIN) -> Plan:
+        """Exits of the wide row first, then the difference between it and `row`: it undoes what they set.
+
+        `begin`: the node that the part begins at.
+        """
         low, high = self._low[frame], self._high[frame]
         base = part.base if high == BIG else self._parts.within(part, high - count)
         items: list[Item] = []
@@ -299,7 +337,7 @@ class Masks:
             items += [(root, AFTER, frame, label, 0, 0) for label, root in remains]
         wide = self._wide[row]
         if wide != row:
-            items.append((MAIN, BELOW, frame, row, count, self._stand_in(row, wide)))
+            items.append((begin, BELOW, frame, row, count, self._stand_in(row, wide)))
         return Plan(base, items, exits)
 
     def _living(self, part: Part, frame: int) -> Int32s:

@@ -9,14 +9,16 @@ is far smaller than the places where its tokens end in the vocabulary's trie, si
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ..automaton.codes import BIG
+from ..automaton.codes import BIG, LABEL_MASK, ROW_MASK
 from ..automaton.tables import Tables
 from .plaintext import PlainText
 from .rows import EMPTY, NONE, PLAIN_TOKENS, BaseRow, MaskRows, set_bits
@@ -27,12 +29,22 @@ from .walker import Walker
 
 _MANY_TOKENS: Final = 30_000
 """Beyond so many tokens below its exits a part keeps no tries of what remains: building them would cost more."""
-_FEW_TOKENS: Final = 300
 _PATIENCE: Final = 12
-"""Beyond so few tokens these tries are made only for a part that was used so often: making them takes many walks."""
+"""These tries are made only for a part that was used so often: making them takes many walks."""
+_MOST_ALIKE: Final = 12
+"""Rows that one leads to, beyond which it is not looked for one alike."""
 _MANY_PARTS: Final = 4096
 _MANY_PRICED: Final = 48
 """Parts that keep their costs, a quarter of a megabyte each; older ones are made anew if they are needed again."""
+
+
+def _stretches(values: npt.NDArray[np.int32]) -> Iterator[tuple[int, int, int]]:
+    """(value, from where, how often) of the values that are not zero, each as far as it goes on."""
+    starts = np.flatnonzero(np.diff(values, prepend=0))
+    places = [*starts.tolist(), len(values)]
+    for value, (at, end) in zip(values[starts].tolist(), pairwise(places), strict=True):
+        if value:
+            yield value, at, end - at
 
 
 @dataclass
@@ -98,17 +110,22 @@ class Parts:
     ) -> None:
         self._vocabulary, self._tables, self._rows, self._walker = vocabulary, tables, rows, walker
         self._plain = plain
-        self._parts: dict[tuple[int, int], Part] = {}
+        self._parts: dict[tuple[int, int, int], Part] = {}
+        self._alike: dict[tuple[bytes, int], tuple[Part, list[int]]] = {}
+        self._unions: dict[tuple[BaseRow, BaseRow], BaseRow] = {}
         self._priced: list[Part] = []
         self._write_plain()
 
-    def get(self, row: int, allow: int, *, bounded: bool) -> Part:
-        """The part of `row` where keys are filtered by `allow`; `bounded` asks for costs too."""
-        part = self._parts.get((row, allow))
+    def get(self, row: int, allow: int, *, bounded: bool, root: int = MAIN) -> Part:
+        """The part of `row` where keys are filtered by `allow`; `bounded` asks for costs too.
+
+        `root`: the node after whose bytes a text stands in the row; the token there is of the part.
+        """
+        part = self._parts.get((row, allow, root))
         if part is None or part.base.table_row == NONE or (bounded and part.cost is None):
             if len(self._parts) >= _MANY_PARTS:
                 self._parts = {key: part for key, part in self._parts.items() if part.base.table_row != NONE}
-            part = self._parts[row, allow] = self._make(row, allow, bounded)
+            part = self._parts[row, allow, root] = self._make(row, allow, bounded, root)
             if bounded:
                 self._priced.append(part)
                 if len(self._priced) > _MANY_PRICED:
@@ -149,10 +166,73 @@ class Parts:
         self._rows.used[known.table_row] = 1
         return known
 
-    def _make(self, row: int, allow: int, bounded: bool) -> Part:
+    def union(self, one: BaseRow, other: BaseRow) -> BaseRow:
+        """The row of the tokens of either row."""
+        known = self._unions.get((one, other))
+        if known is None or known.table_row == NONE:
+            if len(self._unions) >= _MANY_PARTS:
+                self._unions = {key: row for key, row in self._unions.items() if row.table_row != NONE}
+            known = self._unions[one, other] = BaseRow()
+            table, below = self._rows.table, (one.table_row, other.table_row)
+            row = table[self._rows.claim(known)]  # in a full table it may take the place of one of them
+            np.bitwise_or(table[below[0]], table[below[1]], out=row)
+        self._rows.used[known.table_row] = 1
+        return known
+
+    def _make(self, row: int, allow: int, bounded: bool, root: int) -> Part:
+        self._tables.build_row(row)
+        alike = None if bounded or allow != -1 else self._content(row)
+        if alike is not None:
+            return self._copied(row, root, *alike)
+        part = self._walked(row, allow, bounded, root)
+        part.exits = self._living(row, part.exits)
+        return part
+
+    def _copied(self, row: int, root: int, content: bytes, labels: list[int]) -> Part:
+        """The part of a row from that of another one that differs in labels only."""
+        known = self._alike.get((content, root))
+        if known is None or known[0].base.table_row == NONE:
+            known = self._alike[content, root] = self._walked(row, -1, False, root), labels
+        part, others = known
+        places = np.zeros(max(others, default=0) + 1, np.int32)
+        places[others] = labels
+        exits = part.exits.copy()
+        exits[:, PLACE] = places[exits[:, PLACE]]
+        return replace(part, exits=self._living(row, exits), remains=None, folded=None, uses=0, bounded={}, _counts={})
+
+    def _content(self, row: int) -> tuple[bytes, list[int]] | None:
+        """(what rows have in common that allow the same, but for their labels; the labels). None: it is not all built,
+        or too much.
+        """
+        tables = self._tables
+        numbers = {row: 1}
+        labels: dict[int, int] = {}
+        content: list[int] = []
+        waiting = [row]
+        for current in waiting:  # grows on the way
+            if tables.is_lazy(current) or int(tables.reach[current]) != -1:
+                return None
+            values = tables.values(current)
+            label = int(tables.accept[current])
+            content.append(labels.setdefault(label - 1, len(labels)) if label else -1)
+            for value, at, often in _stretches(values):
+                if value > ROW_MASK or -value > LABEL_MASK:
+                    return None
+                if value > 0:
+                    if value not in numbers:
+                        numbers[value] = len(numbers) + 1
+                        waiting.append(value)
+                        if len(waiting) > _MOST_ALIKE:
+                            return None
+                    value = numbers[value]
+                elif value < 0:
+                    value = -1 - labels.setdefault(-1 - value, len(labels))
+                content += (value, at, often)
+        return repr(content).encode(), list(labels)
+
+    def _walked(self, row: int, allow: int, bounded: bool, root: int) -> Part:
         tables, walker = self._tables, self._walker
-        tables.build_row(row)
-        plain = self._plain.refuses_none(row)
+        plain = root == MAIN and self._plain.refuses_none(row)
         free = plain and bounded and self._plain.leads_back(row)
         mode = CONTEXT_FREE
         costs = None
@@ -166,7 +246,7 @@ class Parts:
             costs = tries.order[:last], tries.lengths[:last] + tables.need[row]
         kind = BELOW_OWN if tables.accept[row] else BELOW
         changes = walker.walk(
-            [(MAIN, kind, 0, row, 0, 0)],
+            [(root, kind, 0, row, 0, 0)],
             base=PLAIN_TOKENS if plain else EMPTY,
             mode=mode,
             free_row=row if free else 0,
@@ -178,17 +258,33 @@ class Parts:
         mask = self._rows.table[self._rows.claim(base)]
         mask[:] = self._rows.table[PLAIN_TOKENS if plain else EMPTY]
         mask[changes.words] = changes.values
+        if root != MAIN:
+            set_bits(mask, self._vocabulary.tries.own(root))
         cost, dearest = self._costs(mask) if bounded else (None, 0)
         return Part(
             base=base,
             exits=exits,
-            remains=self._split(exits, _FEW_TOKENS),
+            remains=None,
             longest=int(exits[:, COUNTED].max(initial=0)),
             checks_low=bool((exits[:, KIND] == AFTER_LOW).any()),
             cost=cost,
             dearest=dearest,
             nodes=self._vocabulary.tries.nodes,
         )
+
+    def _living(self, row: int, exits: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """The exits but for those where the lexeme ended before a byte that comes nowhere after such an end."""
+        bytes_after = self._tables.apart.get(row)
+        if bytes_after is None or not len(exits):
+            return exits
+        labels = exits[:, PLACE]
+        bytes_ = self._vocabulary.tries.nodes[exits[:, NODE]] & BYTE_MASK
+        living = exits[:, KIND] != BEFORE
+        for label in set(labels[~living].tolist()):
+            after = np.frombuffer(bytes_after(label).to_bytes(32, "little"), np.uint8)
+            living |= (labels == label) & (np.unpackbits(after, bitorder="little") != 0)[bytes_]
+        kept: npt.NDArray[np.int32] = exits[living]
+        return kept
 
     def _costs(self, mask: npt.NDArray[np.int32]) -> tuple[npt.NDArray[Any], int]:
         """The costs of the last walk as a part keeps them, and the highest one of an allowed token."""

@@ -32,8 +32,8 @@ from .walkcodes import (
 )
 
 Int32s = npt.NDArray[np.int32]
-Item = tuple[int, int, int, int, int, int]
-"""Node, kind, frame, row or label, n, base row; see `kernels`. The stack is that of the configuration."""
+Item = tuple[int, int, int, int, int, int] | tuple[int, int, int, int, int, int, int]
+"""Node, kind, frame, row or label, n, base row, stack (by default that of the walk); see `kernels`."""
 Arrays = tuple[npt.NDArray[Any], ...]
 NOTHING: Final = np.zeros(0, np.int32)
 NO_ITEMS: Final = np.zeros((0, ITEM), np.int32)
@@ -143,8 +143,9 @@ class Walker:
             for number in item:
                 cells[cell] = number
                 cell += 1
-            cells[cell] = stack
-            cell += 1
+            if len(item) < ITEM:
+                cells[cell] = stack
+                cell += 1
         waiting += len(items)
         here = 0
         began, no_frame = perf_counter(), self._allow
