@@ -78,6 +78,12 @@ class ObjectHandler(FrameHandler):
             outcome.afters[used, self.depth] = after
         return value_frame(self.builder, position, after)
 
+    def told(self, label: int) -> bool:
+        if self.used is None or label == OBJECT_CLOSE:
+            return self.used is not None
+        symbol = self.builder.symbol_of(self.shape, self.lexeme, label)
+        return symbol is not None and symbol < len(self.shape.alphabet.names)
+
     def step(self, label: int, texts: Texts | None) -> Answer:
         if label == OBJECT_CLOSE:
             return self.builder.close(self.stage.closing_tags)

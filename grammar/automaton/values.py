@@ -21,6 +21,9 @@ class ValueHandler(FrameHandler):
         self.start = start
         self.after = after
 
+    def told(self, label: int) -> bool:
+        return label in (OBJECT_OPEN, ARRAY_OPEN)
+
     def step(self, label: int, texts: Texts | None) -> Answer:
         if label in (OBJECT_OPEN, ARRAY_OPEN):
             depth = self.after.depth + 1 if self.builder.options.pretty else 0

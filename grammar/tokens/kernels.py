@@ -66,7 +66,7 @@ def walk_kernel() -> Any:
         at_leaves: T.handle("int32"), at_top: T.handle("int32"), at_rest: T.handle("int32"),
         at_store: T.handle("int32"), at_path: T.handle("int32"), at_own_top: T.handle("int32"),
         at_own_rest: T.handle("int32"), at_mask: T.handle("int32"), at_touched: T.handle("int32"),
-        at_index: T.handle("int32"), at_value: T.handle("int32"), at_misses: T.handle("int32"),
+        at_index: T.handle("int64"), at_value: T.handle("int32"), at_misses: T.handle("int32"),
         at_exits: T.handle("int32"), at_dependent: T.handle("int32"), at_cost: T.handle("int32"),
         at_items: T.handle("int32"), width: T.int32, n_items: T.int32, item_count: T.int32, here: T.int32,
         frame0: T.int32, count0: T.int32, stack0: T.int32, mask_base: T.int32, mode: T.int32, free_row: T.int32,
@@ -102,7 +102,7 @@ def walk_kernel() -> Any:
         own_rest = T.decl_buffer((_MOST,), "int32", data=at_own_rest)
         mask = T.decl_buffer((width,), "int32", data=at_mask)
         touched = T.decl_buffer((width,), "int32", data=at_touched)
-        index = T.decl_buffer((width,), "int32", data=at_index)
+        index = T.decl_buffer((width,), "int64", data=at_index)
         value = T.decl_buffer((width,), "int32", data=at_value)
         misses = T.decl_buffer((_MOST, 2), "int32", data=at_misses)
         exits = T.decl_buffer((_MOST, walkcodes.ITEM), "int32", data=at_exits)
@@ -139,7 +139,7 @@ def walk_kernel() -> Any:
         def touch():
             if touched[word] == 0:
                 touched[word] = 1
-                index[changed] = word; changed = changed + 1
+                index[changed] = T.cast(word, "int64"); changed = changed + 1
                 mask[word] = store[mask_base, word]
 
         @T.inline

@@ -18,7 +18,7 @@ from .runs import Runs
 from .spaces import SPACE, Place, Spaced, Spaces, placed
 from .vocabulary import MAIN, Vocabulary
 from .walkcodes import AFTER, BELOW, BELOW_OWN
-from .walker import NO_ITEMS, NOTHING, Changes, Item, Walker
+from .walker import NO_ITEMS, NO_WORDS, NOTHING, Changes, Indexes, Item, Walker
 
 Int32s = npt.NDArray[np.int32]
 
@@ -33,7 +33,7 @@ class SparseMask(NamedTuple):
 
     base: BaseRow
     row: int
-    words: Int32s
+    words: Indexes
     values: Int32s
 
 
@@ -207,7 +207,7 @@ class Masks:
         tables, walker = self._tables, self._walker
         row, frame, count = position.row, position.frame, position.count
         if row == tables.end_row:
-            position.sparse = SparseMask(self._fixed, EMPTY, *self._with_eos(EMPTY, NOTHING, NOTHING))
+            position.sparse = SparseMask(self._fixed, EMPTY, *self._with_eos(EMPTY, NO_WORDS, NOTHING))
             return position
         if self._form[2 * row] < 0:
             tables.build_row(row)
@@ -413,7 +413,7 @@ class Masks:
             self._wide[row] = row
             del self._effort[row]
 
-    def _with_tokens(self, base: int, words: Int32s, values: Int32s, row: int, frame: int) -> tuple[Int32s, Int32s]:
+    def _with_tokens(self, base: int, words: Indexes, values: Int32s, row: int, frame: int) -> tuple[Indexes, Int32s]:
         """The changes with the tokens that may come as such, not as text."""
         found = token_edges(self._tables, Configuration(row, frame))
         if found is None:
@@ -428,13 +428,13 @@ class Masks:
         mask = under.copy()
         mask[words] = values
         mask |= np.packbits(chosen, bitorder="little").view(np.int32)
-        changed = np.flatnonzero(mask != under).astype(np.int32)
+        changed = np.flatnonzero(mask != under)
         return changed, mask[changed]
 
-    def _with_eos(self, base: int, words: Int32s, values: Int32s) -> tuple[Int32s, Int32s]:
+    def _with_eos(self, base: int, words: Indexes, values: Int32s) -> tuple[Indexes, Int32s]:
         changed = dict(zip(words.tolist(), values.tolist(), strict=True))
         for word, bits in self._eos_words.items():
             old = changed.get(word)
             changed[word] = (int(self.rows.table[base, word]) if old is None else old) | bits
         wrapped = np.array(list(changed.values()), np.int64).astype(np.uint32).view(np.int32)
-        return np.array(list(changed), np.int32), wrapped
+        return np.array(list(changed), np.intp), wrapped

@@ -10,7 +10,10 @@ from ..automaton.codes import (
     CHECK_LOW,
     CLOSED,
     COUNT,
+    DENSE,
+    EDGE_SHIFT,
     LABEL_MASK,
+    MAX_EDGES,
     NEED,
     REACH,
     REACH_WIDE,
@@ -36,20 +39,37 @@ class Stepper:
         self._low, self._high, self._scopes = view(tables.low), view(tables.high), view(tables.scopes)
         self._base, self._capacity = view(tables.base), view(tables.capacity)
         self._next_row, self._next_frame = view(tables.next_row), view(tables.next_frame)
-        self._top, self._rest = view(tables.stacks.top), view(tables.stacks.rest)
+        self._edge_byte, self._edge_next = view(tables.edge_byte), view(tables.edge_next)
+        stacks = tables.stacks
+        self._top, self._rest = view(stacks.top), view(stacks.rest)
+        self._enters, self._leaves = view(stacks.enters), view(stacks.leaves)
 
     def run(self, start: Configuration, data: bytes) -> Configuration | None:
         """The configuration after `data`; None if a byte is refused."""
         if TOKEN_BYTE in data:
             return run(self.tables, start, data)
         row, frame, n, texts, stack = start
-        rows, form, high_of, low_of = self._rows, self._form, self._high, self._low
+        rows, form, edge_byte = self._rows, self._form, self._edge_byte
+        high_of, low_of = self._high, self._low
         base_of, capacity, scopes = self._base, self._capacity, self._scopes
         next_row, next_frame = self._next_row, self._next_frame
         written = 0  # bytes of `data` that the texts hold
         for at_byte, byte in enumerate(data):
             while True:
-                value = rows[row << 8 | byte] if form[2 * row] == 0 else self.tables.value(row, byte)
+                base = form[2 * row]
+                if base == DENSE:
+                    value = rows[row << 8 | byte]
+                elif base < 0:
+                    value = self.tables.value(row, byte)
+                else:
+                    packed = form[2 * row + 1]
+                    first = packed >> EDGE_SHIFT
+                    for edge in range(first, first + (packed & MAX_EDGES)):
+                        if edge_byte[edge] == byte:
+                            value = self._edge_next[edge]
+                            break
+                    else:
+                        value = rows[base - 1 << 8 | byte]
                 if value > 0:
                     row = value & ROW_MASK
                     if value & _CHECKED:
@@ -84,9 +104,17 @@ class Stepper:
                         break
                     frame, label, stack = self._top[stack], next_frame[at], self._rest[stack]
                 following = next_frame[at] if target > 0 else 0
-                if following > 0 and not scopes[following]:
+                if following < 0:
+                    back, inside = self._leaves[-following], self._enters[-following]
+                    if not scopes[back] and not scopes[inside]:
+                        row, frame, n, stack = target, inside, 0, self.tables.stacks.push(stack, back, 0)
+                    else:
+                        following = 0
+                elif following and not scopes[following]:
                     row, frame, n = target, following, 0
                 else:
+                    following = 0
+                if not following:
                     after = follow(self.tables, frame, label, texts, stack)
                     if after is None:
                         return None

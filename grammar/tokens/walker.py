@@ -32,10 +32,13 @@ from .walkcodes import (
 )
 
 Int32s = npt.NDArray[np.int32]
+Indexes = npt.NDArray[np.intp]
+"""Numpy takes other integers for indexes at ten times the price."""
 Item = tuple[int, int, int, int, int, int] | tuple[int, int, int, int, int, int, int]
 """Node, kind, frame, row or label, n, base row, stack (by default that of the walk); see `kernels`."""
 Arrays = tuple[npt.NDArray[Any], ...]
 NOTHING: Final = np.zeros(0, np.int32)
+NO_WORDS: Final = np.zeros(0, np.intp)
 NO_ITEMS: Final = np.zeros((0, ITEM), np.int32)
 
 
@@ -45,7 +48,7 @@ class Changes(NamedTuple):
     dependent: tokens whose fate the recorded text decides, their bits are not set.
     """
 
-    words: Int32s = NOTHING
+    words: Indexes = NO_WORDS
     values: Int32s = NOTHING
     dependent: tuple[int, ...] = ()
 
@@ -58,7 +61,7 @@ class _Scratch:
         self.items: Int32s = reserve(2 * limit * ITEM, np.int32).reshape(2, limit, ITEM)
         self.cells = view(self.items)
         self.touched = reserve(width, np.int32)
-        self.index, self.value = reserve(width, np.int32), reserve(width, np.int32)
+        self.index, self.value = reserve(width, np.intp), reserve(width, np.int32)
         self.misses = reserve(4 * limit, np.int32).reshape(-1, 2)
         self.dependent = reserve(limit, np.int32)
         self.exits: Int32s = reserve(limit * ITEM, np.int32).reshape(limit, ITEM)
