@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..regular.charset import ALL, CharSet
+from ..regular.charset import ALL, EMPTY_SET, CharSet
 from ..regular.dfa import Dfa
 from .charrows import CharRows
 from .codes import CHECK_LOW, LAZY, LAZY_REQUESTED
@@ -14,7 +14,6 @@ from .tables import Tables
 
 _TOTAL_SEARCH: Final = 48
 _NEAR: Final = 24
-_EVERY: Final = len(ALL)
 
 
 def closing_value(label: int) -> int:
@@ -106,7 +105,10 @@ class DfaRows:
         return True
 
     def _complete(self, state: int) -> bool:
-        return sum([len(chars) for chars, _ in self._dfa.step(state)]) == _EVERY
+        found = EMPTY_SET
+        for chars, _ in self._dfa.step(state):
+            found = found | chars
+        return found is ALL
 
 
 def _stay_near(tables: Tables, row: int, start: int) -> None:
