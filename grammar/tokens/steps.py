@@ -20,6 +20,7 @@ from ..automaton.codes import (
     ROW_MASK,
     TOKEN_BYTE,
 )
+from ..automaton.frames import FrameHandler
 from ..automaton.memory import view
 from ..automaton.stepper import Configuration, ends, follow, reaches, run, token_edges
 from ..automaton.tables import Tables
@@ -41,8 +42,9 @@ class Stepper:
         self._next_row, self._next_frame = view(tables.next_row), view(tables.next_frame)
         self._edge_byte, self._edge_next = view(tables.edge_byte), view(tables.edge_next)
         stacks = tables.stacks
-        self._top, self._rest = view(stacks.top), view(stacks.rest)
+        self._top, self._rest, self._stack_scopes = view(stacks.top), view(stacks.rest), view(stacks.scopes)
         self._enters, self._leaves = view(stacks.enters), view(stacks.leaves)
+        self._known: dict[int, bool] = {}
 
     def run(self, start: Configuration, data: bytes) -> Configuration | None:
         """The configuration after `data`; None if a byte is refused."""
@@ -52,7 +54,7 @@ class Stepper:
         rows, form, edge_byte = self._rows, self._form, self._edge_byte
         high_of, low_of = self._high, self._low
         base_of, capacity, scopes = self._base, self._capacity, self._scopes
-        next_row, next_frame = self._next_row, self._next_frame
+        next_row, next_frame, push = self._next_row, self._next_frame, self.tables.stacks.push
         written = 0  # bytes of `data` that the texts hold
         for at_byte, byte in enumerate(data):
             while True:
@@ -99,22 +101,21 @@ class Stepper:
                 written = ended
                 while True:
                     at = base_of[frame] + label
-                    target = next_row[at] if not texts and label < capacity[frame] else 0
+                    target = next_row[at] if label < capacity[frame] else 0
+                    if target and texts and scopes[frame] and not self._told(frame, label, at):
+                        target = 0
                     if target != CLOSED or not stack:
                         break
                     frame, label, stack = self._top[stack], next_frame[at], self._rest[stack]
-                following = next_frame[at] if target > 0 else 0
-                if following < 0:
-                    back, inside = self._leaves[-following], self._enters[-following]
-                    if not scopes[back] and not scopes[inside]:
-                        row, frame, n, stack = target, inside, 0, self.tables.stacks.push(stack, back, 0)
-                    else:
-                        following = 0
-                elif following and not scopes[following]:
-                    row, frame, n = target, following, 0
+                if target > 0:
+                    row, frame, n = target, next_frame[at], 0
+                    if frame < 0:
+                        back, frame = self._leaves[-frame], self._enters[-frame]
+                        stack = push(stack, back, scopes[back])
+                    if texts or scopes[frame] or self._stack_scopes[stack]:
+                        count = self._stack_scopes[stack] + scopes[frame]
+                        texts = texts[:count] + (b"",) * (count - len(texts))
                 else:
-                    following = 0
-                if not following:
                     after = follow(self.tables, frame, label, texts, stack)
                     if after is None:
                         return None
@@ -122,6 +123,14 @@ class Stepper:
                 if value < 0:
                     break
         return Configuration(row, frame, n, _append(texts, data[written:]) if texts else texts, stack)
+
+    def _told(self, frame: int, label: int, at: int) -> bool:
+        """Whether the transition of a frame that records text, at the place `at`, is the same whatever the text."""
+        known = self._known.get(at)
+        if known is None:
+            handler = self.tables.handler(frame)
+            known = self._known[at] = isinstance(handler, FrameHandler) and handler.told(label)
+        return known
 
     def forced(self, start: Configuration, limit: int) -> bytes:
         """The bytes that every text must go on with, at most `limit`; none where the text may end."""
