@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -80,3 +81,45 @@ def test_a_vocabulary_that_cannot_spell_any_way_out_says_so() -> None:
     with pytest.raises(MatcherError, match="no tokens of the vocabulary"):
         matcher.way_out()
     assert matcher.way_home(way, 100) is None
+
+
+NAMED = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}, "required": ["id"]}
+ITEMS = {
+    "strings": ({"type": "string"}, lambda rng, i: f"{'abc'[i % 3] * i}"),
+    "integers": ({"type": "integer"}, lambda rng, i: i if rng.random() < 0.5 else 10 * i),
+    "objects": (NAMED, lambda rng, i: {"id": i, **({"name": "ab" * (i % 3)} if rng.random() < 0.5 else {})}),
+    "closed": ({**NAMED, "additionalProperties": False}, lambda rng, i: {"id": i % 4, "name": f"{i}"}),
+    "arrays": ({"type": "array", "items": {"type": "integer"}}, lambda rng, i: [i % 2, i]),
+    "within": (
+        {"type": "array", "items": {"enum": [1, 2, 3, 4]}, "uniqueItems": True, "minItems": 2},
+        lambda rng, i: rng.sample([1, 2, 3, 4], 4)[: 2 + i % 3],
+    ),
+    "anything": ({}, lambda rng, i: [None, i, {"a": i}, f"{i}"][i % 4]),
+}
+
+
+@pytest.mark.parametrize("kind", ITEMS)
+def test_ways_beside_items_that_must_differ(kind: str) -> None:
+    """The rest of a way is kept where the items so far are others than those it was found for."""
+    items, value = ITEMS[kind]
+    grammar = COMPILER.json_schema({"type": "array", "items": items, "uniqueItems": True, "minItems": 7})
+    assumed = 0
+    for seed in range(12):
+        rng = random.Random(seed)
+        values: list[object] = []
+        while len(values) < 7:
+            new = value(rng, len(values) + rng.randrange(5))
+            values += [] if new in values else [new]
+        separators = rng.choice([(", ", ": "), (",", ":")])
+        matcher = grammar.matcher()
+        way = matcher.way_out()
+        for token in walk(rng, json.dumps(values, separators=separators)):
+            assert matcher.accept(token)
+            home = matcher.way_home(way, 10_000)
+            assert home is not None and len(home.places) == len(home.data) + 1
+            fork = matcher.fork()
+            assert all(fork.accept(taken) for taken in home.tokens or ()) and fork.is_accepting()
+            assumed += home._assumed
+            way = home
+        assert matcher.is_accepting()
+    assert assumed > 50

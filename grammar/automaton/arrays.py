@@ -44,6 +44,15 @@ class ArrayHandler(FrameHandler):
         self._frame: tuple[int, int] | None = None
         self._foreseen: bool | None = None
 
+    def is_like(self, other: ArrayHandler) -> bool:
+        """Whether the two differ at most in the items so far, and only as none of them may come again."""
+        mine, its = self.alternatives, other.alternatives
+        return (
+            self.depth == other.depth
+            and len(mine) == len(its)
+            and all(a[0] is b[0] and a[1:] == b[1:] and not a[0].repeats for a, b in zip(mine, its, strict=True))
+        )
+
     @staticmethod
     def open(builder: Builder, position: Position, depth: int) -> tuple[int, int] | None:
         """(row, frame) after `[`: the first item or `]`."""
@@ -148,10 +157,10 @@ def _handler(builder: Builder, alternatives: tuple[Alternative, ...], seen: Seen
 class AfterItem:
     """After an item its array goes on, with the alternatives that accepted the item."""
 
-    __slots__ = ("_array", "_ends", "_groups", "closing_tags", "depth", "key", "scopes")
+    __slots__ = ("_ends", "_groups", "array", "closing_tags", "depth", "key", "scopes")
 
     def __init__(self, array: ArrayHandler, groups: Groups) -> None:
-        self._array = array
+        self.array = array
         self._groups = groups
         self._ends: dict[int, ArrayHandler] = {}  # where items need not be remembered: what follows, by tags
         self.scopes = int(any(view.records for view, _, _ in array.alternatives))
@@ -162,17 +171,17 @@ class AfterItem:
     @property
     def unique(self) -> bool:
         """Whether all that the item's value must not be is one of the other items."""
-        return not any(view.repeats for view, _, _ in self._array.alternatives)
+        return not any(view.repeats for view, _, _ in self.array.alternatives)
 
     def endings(self, tags: int) -> Iterator[tuple[int, int]]:
-        costs = self._array.builder.costs
-        seen = self._array.seen or ()
+        costs = self.array.builder.costs
+        seen = self.array.seen or ()
         for group in bits(tags):
             for view, after, own in self._groups[group]:
                 yield costs.array(view, after, seen), own
 
     def end(self, tags: int, texts: Texts | None) -> Answer:
-        array = self._array
+        array = self.array
         if not self.scopes:
             known = self._ends.get(tags)
             if known is None:
@@ -188,7 +197,7 @@ class AfterItem:
 
     def close(self, texts: Texts | None) -> Answer:
         """`]` came instead of the first item."""
-        return self._array.close()
+        return self.array.close()
 
     def _merged(self, tags: int) -> tuple[Alternative, ...]:
         return merged((each for group in bits(tags) for each in self._groups[group]), ArrayView.dominates)

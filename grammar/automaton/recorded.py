@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..errors import GrammarError
 from ..schema.values import canonical, parse_first
-from .arrays import AfterItem
+from .arrays import AfterItem, ArrayHandler
 from .stepper import Configuration
 from .tables import Tables
 from .values import BackHandler, ValueHandler
@@ -39,6 +39,46 @@ def makes_no_difference(tables: Tables, known: Configuration, other: Configurati
         if not _differ(other.texts[scope] + rest):
             return False
     return True
+
+
+def array_of(tables: Tables, at: Configuration) -> ArrayHandler | None:
+    """The array whose next item begins at a place, or which goes on or ends there; None anywhere else."""
+    handler = tables.handler(at.frame)
+    if isinstance(handler, ValueHandler):
+        after = handler.after
+        return after.array if isinstance(after, AfterItem) and at.row == handler.start.row else None
+    return handler if isinstance(handler, ArrayHandler) and at.row == handler.frame()[0] else None
+
+
+def is_other_item(tables: Tables, known: Configuration, other: Configuration, rest: bytes) -> bool:
+    """Whether `rest`, which leads from `known` to where a text may end, leads there from `other` as well, the same
+    place of an array with other items so far. False also where that is not plain to see.
+    """
+    if known.stack != other.stack or known.texts != other.texts or known.length != other.length:
+        return False
+    mine, its = array_of(tables, known), array_of(tables, other)
+    if mine is None or its is None or its.seen is None or not mine.is_like(its):
+        return False
+    if type(tables.handler(known.frame)) is not type(tables.handler(other.frame)):
+        return False
+    so_far = set(its.seen)
+    source, at = rest.decode(), 0
+    try:
+        if isinstance(tables.handler(known.frame), ArrayHandler):
+            at = _white(source, at)
+            if source[at] != ",":
+                return source[at] == "]"
+            at += 1
+        while True:
+            value, at = parse_first(source, _white(source, at))
+            if canonical(value) in so_far:
+                return False
+            at = _white(source, at)
+            if source[at] != ",":
+                return source[at] == "]"
+            at += 1
+    except (GrammarError, ValueError, IndexError):
+        return False
 
 
 def _differ(text: bytes) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Final
 
-from ..automaton.recorded import makes_no_difference
+from ..automaton.recorded import array_of, is_other_item, makes_no_difference
 from ..automaton.stepper import Configuration, ends
 from ..automaton.tables import Tables
 from ..automaton.turns import Breath
@@ -88,13 +88,26 @@ class Way:
         return 0 if at == self.places[0] else None  # the index may be of a way that was joined from elsewhere
 
     def __contains__(self, at: object) -> bool:
-        return isinstance(at, Configuration) and self.find(at) is not None
+        return isinstance(at, Configuration) and (self.find(at) is not None or self._item(at) is not None)
+
+    def _item(self, at: Configuration) -> int | None:
+        """After how many bytes the way is where `at` is in an array, with other items so far, and leads out from `at`
+        as well.
+        """
+        if array_of(self.tables, at) is None:
+            return None
+        for i, place in enumerate(self.places):
+            if place.stack == at.stack and is_other_item(self.tables, place, at, self.data[i:]):
+                return i
+        return None
 
     def joined(self, at: Configuration, tables: Tables, stepper: Stepper) -> Way | None:
         """The rest of this way from another configuration, if one byte leads back onto it; None if none does."""
         known = self.find(at)
         if known is not None:
             return self.after(known)
+        if (begun := self._item(at)) is not None:
+            return self._through([at], begun, begun, stepper)
         tried: dict[int, Configuration | None] = {}
         for i, byte in enumerate(self.data):
             if byte not in tried:
@@ -106,6 +119,8 @@ class Way:
                 way = self._rest(at, i, tables, stepper)
                 if way is not None:
                     return way
+            elif is_other_item(tables, self.places[i + 1], following, self.data[i + 1 :]):
+                return self._through([at, following], i, i + 1, stepper)
         return self._rest(at, 0, tables, stepper, exact=True) if self._assumed else None
 
     def _rest(
@@ -124,13 +139,34 @@ class Way:
                 if i == start:
                     return self._from(at, start)
                 return self._tail(start, (*places, *self.places[i + 1 :]))
-            seek = i == start and not exact
-            if seek and makes_no_difference(tables, self.places[i + 1], following, self.data[i + 1 :]):
-                way = self._from(at, start)
-                way._assumed = True
-                return way
+            if not exact and i < start + _NEAR:
+                place, rest = self.places[i + 1], self.data[i + 1 :]
+                alike = following[:3] == place[:3] and following.stack == place.stack
+                if alike and makes_no_difference(tables, place, following, rest):
+                    way = self._tail(start, (*places, *self.places[i + 1 :]))
+                    way._assumed = True
+                    return way
+                if is_other_item(tables, place, following, rest):
+                    return self._through([*places, following], start, i + 1, stepper)
             places.append(following)
         return self._tail(start, tuple(places)) if ends(tables, places[-1]) else None
+
+    def _through(self, places: list[Configuration], start: int, here: int, stepper: Stepper) -> Way | None:
+        """The way by the bytes from `start` on, through `places`, of which the last is the place `here` with other
+        items so far: to the end of the next item as it is now, from there as it was.
+        """
+        first = places[-1]
+        while here < len(self.data):
+            following = stepper.run(places[-1], _BYTES[self.data[here]])
+            if following is None:
+                return None
+            places.append(following)
+            here += 1
+            if following.stack == first.stack and array_of(self.tables, following) is not None:
+                break
+        way = self._tail(start, (*places, *self.places[here + 1 :]))
+        way._assumed = True
+        return way
 
     def _tail(self, start: int, places: tuple[Configuration, ...]) -> Way:
         """The way by the bytes from `start` on, through other places."""
@@ -149,8 +185,18 @@ class Way:
             places.append(following)
         known = self.find(places[-1])
         if known is None:
-            return None
+            return self._spliced(data, places, stepper)
         return Way(data + self.data[known:], (*places, *self.places[known + 1 :]), self._vocabulary, self.tables)
+
+    def _spliced(self, data: bytes, places: list[Configuration], stepper: Stepper) -> Way | None:
+        """By `data`, through `places`, to where the way is in an array, and on."""
+        begun = self._item(places[-1])
+        rest = None if begun is None else self._through(places[-1:], begun, begun, stepper)
+        if rest is None:
+            return None
+        way = Way(data + rest.data, (*places[:-1], *rest.places), self._vocabulary, self.tables)
+        way._assumed = True
+        return way
 
 
 def trace(at: Configuration, data: bytes, tables: Tables, stepper: Stepper, vocabulary: Vocabulary) -> Way | None:
@@ -166,4 +212,6 @@ def trace(at: Configuration, data: bytes, tables: Tables, stepper: Stepper, voca
     return Way(data, tuple(places), vocabulary, tables) if ends(tables, places[-1]) else None
 
 
+_NEAR: Final = 64
+"""Bytes after which a way that has left another is not compared with it any more."""
 _BYTES: Final = tuple(bytes((byte,)) for byte in range(256))
