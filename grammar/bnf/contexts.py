@@ -9,7 +9,7 @@ the same contexts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +23,10 @@ ROOT: Final = 0
 """The context of the whole text."""
 OUTSIDE: Final = 1
 """The context of what waits on the stack: whatever it is, rules that were called from there have `Cells.called` end."""
-MAX_THREADS: Final = 768
+MAX_THREADS: Final = 1 << 14
+"""Ways to read a text that end in one place of it."""
+MAX_PLACES: Final = 768
+"""Places in the rules where a text can go on; however many ways lead there."""
 
 Thread = tuple[int, int]
 Outer = tuple[Thread, ...]
@@ -62,6 +65,8 @@ class Contexts:
         self._loops: dict[int, tuple[int, int]] = {}
         self._returns: dict[tuple[int, int], tuple[Thread, ...]] = {}
         self._costs: dict[tuple[int, int], tuple[int, Thread | None]] = {}
+        self._unions: dict[tuple[int, ...], int] = {}
+        self._parts: dict[int, int] = {}  # of unions: the contexts that they are unions of, as bits
         self._insides: dict[frozenset[int], tuple[Outer, dict[int, int]] | tuple[()]] = {}
 
     def __len__(self) -> int:
@@ -87,41 +92,38 @@ class Contexts:
         calling: list[Thread] = []
         reading: list[Thread] = []
         facts_of = self._facts
-        most = 2 * MAX_THREADS
         schemas: dict[tuple[int, Thread], None] = {}
-        known = self._returns
+        finished: dict[int, set[Thread]] = {}  # by rule: the calls of it that have ended here
         while waiting:
-            thread = waiting.pop()
-            state, context = thread
-            reads, calls, final, loops, beginning_schemas = facts_of.get(state) or self._find_facts(state)
-            if reads:
-                reading.append(thread)
-            for number, after in beginning_schemas:
-                schemas[number, (after, context)] = None
-            if calls:
-                calling.append(thread)
-            if final == START:
-                ended = True
-            elif final >= self._cells.rule_count:
-                left[state] = None
-            elif final >= 0:
-                targets = known.get((context, final)) or self.returns(context, final)
-                if loops and self._says_no_more(state, targets):
-                    if reads:
-                        reading.pop()
-                    if calls:
-                        calling.pop()
-                for target in targets:
+            ends: dict[int, list[int]] = {}
+            for thread in waiting:
+                state, context = thread
+                reads, calls, final, loops, beginning_schemas = facts_of.get(state) or self._find_facts(state)
+                if final == START:
+                    ended = True
+                elif final >= self._cells.rule_count:
+                    left[state] = None
+                elif final >= 0:
+                    ends.setdefault(final, []).append(context)
+                    if loops and self._says_no_more(state, self.returns(context, final)):
+                        continue
+                if reads:
+                    reading.append(thread)
+                for number, after in beginning_schemas:
+                    schemas[number, (after, context)] = None
+                if calls:
+                    calling.append(thread)
+            waiting = []
+            for rule, contexts in ends.items():
+                for target in self._after_all(rule, contexts, finished.setdefault(rule, set())):
                     if target not in kernel:
                         kernel[target] = None
                         waiting.append(target)
-                if len(kernel) > most:
-                    break
-        if len(kernel) > most or len(reading) > MAX_THREADS:
-            raise BudgetError(
-                f"the grammar is too ambiguous: more than {MAX_THREADS} ways to read the text are open",
-                remedy="let the rules tell what they read apart, as by precedence",
-            )
+            if len(kernel) > MAX_THREADS:
+                raise _too_ambiguous()
+        reading, calling = list(self._merged(reading)), list(self._merged(calling))
+        if max(len(reading), len(calling)) > MAX_PLACES:
+            raise _too_ambiguous()
         if calling:
             for rule, context in self._entered(calling):
                 start = self._cells.start(rule)
@@ -131,6 +133,67 @@ class Contexts:
                 for number, after in facts.schemas:
                     schemas[number, (after, context)] = None
         return Closed(tuple(dict.fromkeys(reading)), tuple(schemas), ended, tuple(left))
+
+    def _after_all(self, rule: int, contexts: list[int], before: set[Thread]) -> Sequence[Thread]:
+        """The threads after a rule that ended in all these contexts, but for those after its calls from threads of
+        `before`, which take in these calls.
+        """
+        kernels = [self._kernels[context] for context in contexts]
+        if len(contexts) == 1 and before.isdisjoint(kernels[0]):
+            before.update(kernels[0])
+            return self._merged(self.returns(contexts[0], rule))
+        kernel = set[Thread]().union(*kernels) - before
+        before |= kernel
+        return self._merged(self.returns(self._intern(self._without_less(kernel)), rule)) if kernel else ()
+
+    def _merged(self, threads: Sequence[Thread]) -> Sequence[Thread]:
+        """The same threads, but one for each state: what began in several contexts goes on in all of them at once, in
+        the context that holds what was before any (as the nodes of graph-structured stacks have several below them:
+        Tomita, Computational Linguistics 13(1), 1987).
+        """
+        if len(threads) < 2 or len({state for state, _ in threads}) == len(threads):
+            return threads
+        merged = []
+        for state, contexts in self._by_state(threads).items():
+            if len(contexts) == 1 or min(contexts) <= OUTSIDE:
+                merged += [(state, context) for context in contexts]
+            else:
+                merged.append((state, self._union(tuple(sorted(contexts)))))
+        return merged
+
+    def _union(self, contexts: tuple[int, ...]) -> int:
+        """The context of what began in any of these."""
+        found = self._unions.get(contexts)
+        if found is None:
+            kernel = set[Thread]().union(*[self._kernels[context] for context in contexts])
+            found = self._unions[contexts] = self._intern(self._without_less(kernel))
+            for context in contexts:
+                if context != found:
+                    self._parts[found] = self._parts.get(found, 0) | 1 << context | self._parts.get(context, 0)
+        return found
+
+    def _without_less(self, threads: Iterable[Thread]) -> tuple[Thread, ...]:
+        """A kernel of threads, in order, without those of which others are unions."""
+        by_state = self._by_state(threads)
+        return tuple(sorted([(state, context) for state, contexts in by_state.items() for context in contexts]))
+
+    def _by_state(self, threads: Iterable[Thread]) -> dict[int, list[int]]:
+        """The contexts of threads by state, without those of which others are unions."""
+        found: dict[int, list[int]] = {}
+        for state, context in threads:
+            if state in found:
+                found[state].append(context)
+            else:
+                found[state] = [context]
+        for state, contexts in found.items():
+            if len(contexts) > 1:
+                less, kept = 0, []
+                for context in sorted(set(contexts), reverse=True):  # unions are younger, mostly
+                    if not less >> context & 1:
+                        kept.append(context)
+                        less |= self._parts.get(context, 0)
+                found[state] = kept
+        return found
 
     def _find_facts(self, state: int) -> Facts:
         info = self._cells.info(state)
@@ -202,7 +265,7 @@ class Contexts:
             found = self._afters[state, rule] = (after, others)
         return found
 
-    def _entered(self, calling: list[Thread]) -> list[tuple[int, int]]:
+    def _entered(self, calling: Sequence[Thread]) -> list[tuple[int, int]]:
         """The rules that begin, each with its context."""
         reached = [self._reached(state) for state, _ in calling]
         first = reached[0]
@@ -403,3 +466,11 @@ class Contexts:
                         changed = True
         self._costs.update(best)
         return self._costs[key]
+
+
+def _too_ambiguous() -> BudgetError:
+    return BudgetError(
+        f"the grammar is too ambiguous: more than {MAX_PLACES} places in its rules, or {MAX_THREADS} ways to read the "
+        "text, are open at once",
+        remedy="let the rules tell what they read apart, as by precedence",
+    )

@@ -1,0 +1,96 @@
+"""Texts that can be read in very many ways: the same texts as the rules derive, and long ones in time."""
+
+from __future__ import annotations
+
+import time
+from itertools import product
+
+import numpy as np
+import pytest
+from slipcast.grammar import GrammarCompiler, Vocabulary
+
+BYTES = Vocabulary([*(bytes((byte,)) for byte in range(256)), b"</s>"], eos_ids=[256])
+Rules = dict[str, list[str]]
+"""By rule, of one capital letter: its alternatives, of rules and of small letters."""
+GRAMMARS: dict[str, Rules] = {
+    "even palindromes": {"S": ["aSa", "bSb", ""]},
+    "all palindromes": {"S": ["aSa", "bSb", "a", "b", ""]},
+    "dangling": {"S": ["iS", "iSeS", "x"]},
+    "doubled": {"S": ["SS", "SSS", "a", "bS"]},
+    "nullable": {"S": ["AaSB", "BbSA", ""], "A": ["a", "", "AB"], "B": ["b", "", "BA"]},
+    "hidden left recursion": {"S": ["NSa", "b"], "N": ["x", ""]},
+    "calls in turn": {"S": ["AS", "SB", "x"], "A": ["Sa", "a", "Aa"], "B": ["bS", "b", "B"]},
+    "unequal ends": {"S": ["aSb", "aSbb", "aSC", ""], "C": ["b", "Cb", "bCb"]},
+}
+LONGEST = 7
+
+
+def written(rules: Rules) -> str:
+    def symbol(letter: str) -> str:
+        return f"rule{letter}" if letter.isupper() else f'"{letter}"'
+
+    def alternative(way: str) -> str:
+        return " ".join(map(symbol, way)) or '""'
+
+    lines = [f"rule{name} ::= {' | '.join(map(alternative, ways))}" for name, ways in rules.items()]
+    return "\n".join(["root ::= ruleS", *lines])
+
+
+def derived(rules: Rules) -> set[str]:
+    """All texts up to the longest one, found by deriving until nothing is new."""
+    texts: dict[str, set[str]] = {name: set() for name in rules}
+    changed = True
+    while changed:
+        changed = False
+        for name, ways in rules.items():
+            for way in ways:
+                parts = [texts[letter] if letter.isupper() else {letter} for letter in way]
+                found = {""}
+                for part in parts:
+                    found = {a + b for a in found for b in part if len(a) + len(b) <= LONGEST}
+                if not found <= texts[name]:
+                    texts[name] |= found
+                    changed = True
+    return texts["S"]
+
+
+@pytest.mark.parametrize("rules", GRAMMARS.values(), ids=GRAMMARS)
+def test_the_texts_that_the_rules_derive(rules: Rules) -> None:
+    grammar = GrammarCompiler(BYTES).grammar(written(rules), "gbnf")
+    wanted = derived(rules)
+    letters = sorted({letter for ways in rules.values() for way in ways for letter in way if letter.islower()})
+    texts = ["".join(text) for length in range(LONGEST + 1) for text in product(letters, repeat=length)]
+    assert {text for text in texts if grammar.accepts(text)} == wanted
+
+
+@pytest.mark.parametrize(
+    ("rules", "text"),
+    [
+        (GRAMMARS["even palindromes"], "a" * 1000),
+        (GRAMMARS["all palindromes"], "ab" * 250 + "ba" * 250),
+        (GRAMMARS["dangling"], "i" * 300 + "x" + "ex" * 300),
+        (GRAMMARS["doubled"], "a" * 1000),
+        (GRAMMARS["unequal ends"], "a" * 100 + "b" * 150),
+    ],
+    ids=["one letter", "two letters", "300 conditions", "pairs", "ends"],
+)
+def test_long_texts_that_can_be_read_in_many_ways(rules: Rules, text: str) -> None:
+    matcher = GrammarCompiler(BYTES).grammar(written(rules), "gbnf").matcher()
+    row = np.zeros(BYTES.words, np.int32)
+    begun = time.thread_time()
+    for byte in text.encode():
+        matcher.fill_mask(row)
+        assert row[byte >> 5] >> (byte & 31) & 1
+        assert matcher.accept(byte)
+    assert matcher.is_accepting()
+    assert time.thread_time() - begun < 20  # two seconds, and room for busy machines
+
+
+def test_a_way_out_of_a_thousand_readings() -> None:
+    matcher = GrammarCompiler(BYTES).grammar(written(GRAMMARS["dangling"]), "gbnf").matcher()
+    for byte in b"i" * 500:
+        assert matcher.accept(byte)
+    assert matcher.way_out().data == b"x"
+    for byte in b"xex":
+        assert matcher.accept(byte)
+    assert matcher.is_accepting()
