@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 
+import jsonschema
 import pytest
 from engine_schemas import random_schema
 from slipcast.grammar import GrammarCompiler, Vocabulary
@@ -123,3 +124,32 @@ def test_ways_beside_items_that_must_differ(kind: str) -> None:
             way = home
         assert matcher.is_accepting()
     assert assumed > 50
+
+
+MANY = {
+    "integers": {"type": "array", "minItems": 10_000, "items": {"type": "integer"}},
+    "vector": {"type": "array", "minItems": 1536, "maxItems": 1536, "items": {"type": "number"}},
+    "objects": {
+        "type": "array", "minItems": 50,
+        "items": {"required": ["a", "b"], "properties": {"a": {"enum": ["x"]}, "b": {"type": "array", "minItems": 3}}},
+    },
+    "after others": {"type": "array", "minItems": 50, "prefixItems": [{"type": "string"}], "items": {"enum": [7, 8]}},
+    "within": {"type": "array", "minItems": 30, "items": {"type": "array", "minItems": 30, "items": {"const": "x"}}},
+    "counted": {"type": "array", "minItems": 30, "contains": {"const": 1}, "minContains": 3},
+    "either": {
+        "anyOf": [
+            {"type": "array", "minItems": 30, "items": {"type": "integer"}},
+            {"type": "array", "minItems": 20, "maxItems": 25, "items": {"type": ["integer", "null"]}},
+        ]
+    },
+    "excluded": {"type": "array", "minItems": 6, "items": {"type": "integer"}, "not": {"enum": [[0] * 6, [0] * 7]}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_ways_out_of_arrays_that_need_many_items(kind: str) -> None:
+    schema = {"type": "array", **MANY[kind]}
+    matcher = COMPILER.json_schema(schema).matcher()
+    way = matcher.way_out()
+    assert jsonschema.Draft202012Validator(schema).is_valid(json.loads(way.data))
+    assert all(matcher.accept(token) for token in way.tokens or ()) and matcher.is_accepting()

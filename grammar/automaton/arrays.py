@@ -53,6 +53,21 @@ class ArrayHandler(FrameHandler):
             and all(a[0] is b[0] and a[1:] == b[1:] and not a[0].repeats for a, b in zip(mine, its, strict=True))
         )
 
+    def later(self, before: ArrayHandler) -> tuple[int, ArrayHandler] | None:
+        """How many more items like the last one, with which `before` became this, may come at once since more must
+        come, and what this is after them; None if none. The array must have one more after them at least.
+        """
+        if len(self.alternatives) != 1 or len(before.alternatives) != 1 or self.depth != before.depth:
+            return None
+        (view, progress, tags), (other, past, its) = self.alternatives[0], before.alternatives[0]
+        more = view.low - 1 - progress.length
+        if view is not other or tags != its or more < 1 or view.records or not view.plain or past.length < view.tail:
+            return None
+        if progress.rivals or progress != past._replace(length=past.length + 1):
+            return None
+        ahead = progress._replace(length=progress.length + more)
+        return more, _handler(self.builder, ((view, ahead, tags),), self.seen, self.depth)
+
     @staticmethod
     def open(builder: Builder, position: Position, depth: int) -> tuple[int, int] | None:
         """(row, frame) after `[`: the first item or `]`."""

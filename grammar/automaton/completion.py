@@ -56,8 +56,14 @@ class Completer:
         tables = self._tables
         out = bytearray()
         steps, breath = count(1), Breath(tables.pauses)
+        item: tuple[ArrayHandler, int, int] | None = None  # an array after its last item, that item's end, the stack
         while not ends(tables, at) and at not in known:
             breath()
+            array = tables.handler(at.frame)
+            if isinstance(array, ArrayHandler):
+                if item is not None and item[2] == at.stack:
+                    at = self._repeated(at, array, item, out)
+                item = array, len(out), at.stack
             with self._turn(at.frame):
                 around = self._surroundings.of(at.stack, list(_endings(tables, at.frame)))
             if (key := self._required_key(at, around, breath)) is not None:
@@ -91,6 +97,22 @@ class Completer:
             out += best[1]
             at = best[2]
         return bytes(out)
+
+    def _repeated(
+        self, at: Configuration, array: ArrayHandler, item: tuple[ArrayHandler, int, int], out: bytearray
+    ) -> Configuration:
+        """After as many more of the last item as the array needs, less one."""
+        with array.builder.turn:
+            array.renew()
+            later = array.later(item[0])
+            if later is None:
+                return at
+            more, ahead = later
+            if len(out) + more * (len(out) - item[1]) > MAX_TEXT:
+                raise _too_long()
+            out += out[item[1] :] * more
+            row, frame = ahead.frame()
+        return at._replace(row=row, frame=frame)
 
     def require_short(self, start: Configuration) -> None:
         """Raises BudgetError if even the shortest text is absurdly long, as far as that is easily seen."""
