@@ -7,6 +7,7 @@ of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..regular import ANY
 from ..schema.expr import (
@@ -70,18 +71,17 @@ class Atoms:
         """The one clause, without annotations, of literals that only say type, properties and required keys."""
         each: list[Each] = []
         some: list[Some] = []
+        expr: Any
         for expr, sign in literals:
             kind = type(expr)
             if not sign:
                 return None
             if kind is EachProperty:
-                assert isinstance(expr, EachProperty)
                 keys = expr.keys
                 declared = not keys.negated and not keys.patterns
                 name = keys.names[0] if declared and len(keys.names) == 1 else None
                 each.append(Each((keys,), ((expr.then, True),), declared, name))
             elif kind is Required:
-                assert isinstance(expr, Required)
                 some.append(Some((Keys((expr.name,)),), (), expr.name))
             elif kind is not Types:
                 return None

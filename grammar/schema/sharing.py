@@ -49,17 +49,15 @@ class Sharing:
     def _whole(self, node: AllOf) -> Any:
         """The shape of a schema object: that of each keyword, those of the most common ones without a call."""
         key: list[Any] = [AllOf]
-        for part in node.parts:
+        parts: tuple[Any, ...] = node.parts
+        for part in parts:
             kind = type(part)
             if kind is EachProperty:
-                assert isinstance(part, EachProperty)
                 keys = part.keys
                 key += kind, keys.names, keys.patterns, keys.negated, self._shape(part.then), part.evaluates
             elif kind is Types:
-                assert isinstance(part, Types)
                 key.append(part.types)
             elif kind is Required:
-                assert isinstance(part, Required)
                 key += kind, part.name
             else:
                 key.append(self._shape(part))
