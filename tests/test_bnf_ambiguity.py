@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from slipcast.grammar import GrammarCompiler, Vocabulary
+from slipcast.grammar.errors import GrammarTextError
 
 BYTES = Vocabulary([*(bytes((byte,)) for byte in range(256)), b"</s>"], eos_ids=[256])
 Rules = dict[str, list[str]]
@@ -20,6 +21,8 @@ GRAMMARS: dict[str, Rules] = {
     "nullable": {"S": ["AaSB", "BbSA", ""], "A": ["a", "", "AB"], "B": ["b", "", "BA"]},
     "hidden left recursion": {"S": ["NSa", "b"], "N": ["x", ""]},
     "calls in turn": {"S": ["AS", "SB", "x"], "A": ["Sa", "a", "Aa"], "B": ["bS", "b", "B"]},
+    "emphasis": {"S": ["PS", "P"], "P": ["x", "a", "aQa"], "Q": ["P", "PQ"]},
+    "characters and more": {"S": ["x", "bSb", "aT"], "T": ["x", "S", "Tb"]},
     "unequal ends": {"S": ["aSb", "aSbb", "aSC", ""], "C": ["b", "Cb", "bCb"]},
 }
 LONGEST = 7
@@ -94,3 +97,35 @@ def test_a_way_out_of_a_thousand_readings() -> None:
     for byte in b"xex":
         assert matcher.accept(byte)
     assert matcher.is_accepting()
+
+
+def test_masks_of_nested_emphasis_are_quick() -> None:
+    """Characters that may begin a part, or be one, are loops of a row but where a part may begin."""
+    text = """
+root ::= (text "\\n")*
+text ::= part+
+part ::= [^\\n] | "*" part+ "*" | "_" part+ "_" | "**" part+ "**" | "`" [^`\\n]+ "`" | "[" part+ "](" [^)\\n]* ")"
+"""
+    matcher = GrammarCompiler(BYTES).grammar(text, "gbnf").matcher()
+    row = np.zeros(BYTES.words, np.int32)
+    for byte in b"a *b **c** _d_* [e](f) `g` ":
+        matcher.fill_mask(row)
+        assert matcher.accept(byte)
+    plain = b"words and more words"
+    frames = matcher.level.tables.counts["frames"]
+    for byte in plain:
+        matcher.fill_mask(row)
+        assert matcher.accept(byte)
+    assert matcher.level.tables.counts["frames"] - frames < len(plain)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ('root ::= a\na ::= "x" | "(" b ")"\nb ::= a b', "b"),
+        ('root ::= a\na ::= "x" b | "(" a ")"\nb ::= "y" b', "root"),
+    ],
+)
+def test_rules_that_derive_nothing_are_named(text: str, rule: str) -> None:
+    with pytest.raises(GrammarTextError, match=f"the rule '{rule}' derives no text"):
+        GrammarCompiler(BYTES).grammar(text, "gbnf")

@@ -72,9 +72,10 @@ def check_references(grammar: Grammar) -> GrammarReport:
 
 def check_productive(grammar: Grammar, lowered: Lowered, analysis: Analysis, report: GrammarReport) -> None:
     """Raises GrammarTextError for a rule in use that derives no text, as `root ::= root`."""
-    bodies = dict(zip(lowered.names, lowered.bodies, strict=False))
+    numbers = {name: number for number, name in enumerate(lowered.names)}
     for name in report.used:
-        if analysis.cost[bodies[name]] == NEVER:
+        number = numbers[name]
+        if analysis.cost[lowered.bodies[number]] == NEVER and number not in lowered.apart:
             raise _error(
                 f"the rule {name!r} derives no text: none of its alternatives ever ends",
                 grammar.places.get(name, Place()),

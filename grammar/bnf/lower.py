@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from ..errors import BudgetError, GrammarTextError
 from .ir import Capture, Chars, Choice, Free, Grammar, JsonSchema, Node, Reference, Regex, Repeat, Sequence, Text, Token
-from .nodes import ALT, SEQ, Pool
+from .nodes import ALT, CALL, CHARS, REP, SEQ, STAR, Pool
 from .triggers import free_text
 
 MAX_DEPTH: Final = 300
@@ -24,12 +24,14 @@ class Lowered:
 
     bodies   the node of each rule, `names` its name
     schemas  the embedded schemas, by number
+    apart    by rule: the characters that stand where it is called, and no more in its body
     """
 
     pool: Pool = field(default_factory=Pool)
     bodies: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     schemas: list[JsonSchema] = field(default_factory=list)
+    apart: dict[int, int] = field(default_factory=dict)
 
 
 class TokenNames(NamedTuple):
@@ -52,6 +54,8 @@ def lowered(grammar: Grammar, vocabulary: TokenNames, pool: Pool | None = None) 
     for number, body in enumerate(grammar.rules.values(), 1):
         node = lowering.node(body, 0)
         result.bodies.append(without_direct_recursion(result.pool, number, node) if pool is None else node)
+    if pool is None:
+        with_characters_apart(result)
     return result
 
 
@@ -146,3 +150,59 @@ def without_direct_recursion(pool: Pool, rule: int, body: int) -> int:
     single = pool.seq((pool.star(pool.alt(begins)) if begins else pool.empty, pool.alt(others)))
     more = ends + [pool.seq((middle, single)) for middle in middles]
     return pool.seq((single, pool.star(pool.alt(more)))) if more else single
+
+
+def with_characters_apart(grammar: Lowered) -> None:
+    """Takes single characters out of rules that come again within themselves, to where these are called.
+
+    `text ::= part+` with `part ::= [a-z*] | "*" part+ "*"` becomes `text ::= ([a-z*] | part)+` with `part ::= "*" ...`:
+    runs of such characters are loops of rows then, and a rule begins only where it may.
+    """
+    pool, bodies = grammar.pool, grammar.bodies
+    apart = grammar.apart
+    for rule, body in enumerate(bodies):
+        if rule != START and pool[body][0] == ALT:
+            characters = [item for item in pool[body][1] if pool[item][0] == CHARS]
+            if characters and len(characters) < len(pool[body][1]) and _comes_again(grammar, rule):
+                apart[rule] = characters[0]
+    if not apart:
+        return
+    for rule in apart:
+        bodies[rule] = pool.alt(item for item in pool[bodies[rule]][1] if pool[item][0] != CHARS)
+    known: dict[int, int] = {}
+
+    def spread(node: int) -> int:
+        found = known.get(node)
+        if found is None:
+            kind, *rest = pool[node]
+            found = node
+            if kind == CALL and rest[0] in apart:
+                found = pool.alt((apart[rest[0]], node))
+            elif kind == SEQ:
+                found = pool.seq([spread(item) for item in rest[0]])
+            elif kind == ALT:
+                found = pool.alt([spread(item) for item in rest[0]])
+            elif kind == STAR:
+                found = pool.star(spread(rest[0]))
+            elif kind == REP:
+                found = pool.rep(spread(rest[0]), rest[1], rest[2])
+            known[node] = found
+        return found
+
+    bodies[:] = [spread(body) for body in bodies]
+
+
+def _comes_again(grammar: Lowered, rule: int) -> bool:
+    seen: set[int] = set()
+    waiting = [grammar.bodies[rule]]
+    while waiting:
+        kind, *rest = grammar.pool[waiting.pop()]
+        if kind == CALL and rest[0] == rule:
+            return True
+        children = rest[0] if kind in (SEQ, ALT) else (rest[0],) if kind in (STAR, REP) else ()
+        children = (grammar.bodies[rest[0]],) if kind == CALL else children
+        for child in children:
+            if child not in seen:
+                seen.add(child)
+                waiting.append(child)
+    return False
