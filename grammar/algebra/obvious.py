@@ -70,7 +70,9 @@ def obvious(goal: Goal, goals: Goals) -> bool:
     """True only if some value satisfies the goal, one that is seen from the keywords; False says nothing."""
     if plain(goal):
         return True
-    return all(sign for _, sign in goal.literals) and _together([expr for expr, _ in goal.literals], goals)
+    if goal.impossible or not all(sign for _, sign in goal.literals):
+        return False
+    return _together([expr for expr, _ in goal.literals], goals)
 
 
 def evident(expr: Expr, goals: Goals) -> bool:
