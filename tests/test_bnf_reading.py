@@ -406,3 +406,55 @@ def test_white_space_of_a_schema_in_lark_is_what_it_says() -> None:
     assert read(f"start: %json {schema % 'true'}", "lark").rules["start"] == JsonSchema({"type": "array"})
     compact = JsonSchema({"type": "array"}, {"whitespace": "compact"})
     assert read(f"start: %json {schema % 'false'}", "lark").rules["start"] == compact
+
+
+@pytest.mark.parametrize(
+    ("pattern", "named", "remedy"),
+    [
+        ("[[:alpha:]]+", "[:alpha:]", "[A-Za-z]"),
+        ("[_[:^digit:]]", "[:^digit:]", "[0-9]"),
+        ("[[.x.]]", "[.x.]", "the characters"),
+        (r"\Aab", r"\A", "leave it out"),
+        (r"ab\z", r"\z", "leave it out"),
+        (r"[\h]", r"\h", r"[ \t]"),
+        (r"\Qa.b\E", r"\Q", "escape each"),
+        ("a{,3}", "{,3}", "{0,3}"),
+        ("[a-z&&[^aeiou]]", "&& in a class", "&"),
+        (r"\x{41}", r"\x", r"\xHH"),
+    ],
+)
+def test_what_other_dialects_of_regular_expressions_mean_is_refused(pattern: str, named: str, remedy: str) -> None:
+    texts: dict[Syntax, str] = {"grammarbnf": f'root ::= "a" /{pattern}/', "lark": f'start: "a" /{pattern}/'}
+    for syntax, text in texts.items():
+        with pytest.raises(GrammarTextError) as caught:
+            read(text, syntax)
+        assert (caught.value.line, caught.value.column) == (1, text.index("/") + 1)
+        assert named in str(caught.value)
+        assert remedy in (caught.value.remedy or "")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["[^&&]", "[[:]", "[^]", r"\\A", "[{,3}]", r"\{,3}", "[+--]", r"\x41\u0041\u{41}\cA\p{L}[\b]"]
+)
+def test_what_only_looks_like_another_dialect_is_read(pattern: str) -> None:
+    read(f"root ::= /{pattern}/", "grammarbnf")
+
+
+@pytest.mark.parametrize("syntax", ["gbnf", "ebnf", "grammarbnf"])
+def test_classes_by_name_are_refused_by_name(syntax: Syntax) -> None:
+    with pytest.raises(GrammarTextError, match=r"line 2, column 17: classes by name, as \[\[:alpha:\]\]"):
+        read('root ::= "a" b\nb ::= [[:alpha:]]+', syntax)
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('start: A\nA: "x" b\nb: "y"', "line 2, column 8: the terminal 'A' refers to the rule 'b'"),
+        ('start: A\nA: ("x" | (start)?)', "line 2, column 12: the terminal 'A' refers to the rule 'start'"),
+        ('start: b\nb: A\n_A.2: /x/ & b\nA: _A', "line 3, column 13: the terminal '_A' refers to the rule 'b'"),
+    ],
+)
+def test_terminals_of_lark_are_made_of_terminals(text: str, where: str) -> None:
+    with pytest.raises(GrammarTextError) as caught:
+        read(text, "lark")
+    assert where in str(caught.value)

@@ -47,13 +47,13 @@ class Imports:
         for module in self._modules:
             known.update(self._rules(module))
         needed = dict(rules)
-        waiting = [name for rule in rules.values() for name in references(rule)]
+        waiting = [part.name for rule in rules.values() for part in references(rule)]
         waiting += self._aliases
         while waiting:
             name = waiting.pop()
             if name not in needed and name in known:
                 needed[name] = known[name]
-                waiting += references(known[name])
+                waiting += [part.name for part in references(known[name])]
         return needed
 
     def _rules(self, module: str) -> Mapping[str, Node]:

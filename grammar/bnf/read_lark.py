@@ -38,7 +38,7 @@ from .macros import substrings
 from .read_gbnf import bounds
 from .source import Source
 from .token_names import token
-from .walk import mapped
+from .walk import mapped, references
 
 _SYNTAX: Final = r"""
 start: _NL* (item _NL+)* item?
@@ -161,6 +161,15 @@ class _Reader:
 
     def finish(self) -> dict[str, Node]:
         """All rules, with what is ignored put after the lexemes of rules."""
+        for name, body in self._rules.items():
+            if _is_terminal(name):
+                for part in references(body):
+                    if not _is_terminal(part.name):
+                        raise self._source.error(
+                            f"the terminal {name!r} refers to the rule {part.name!r}: terminals are made of terminals",
+                            part.place,
+                            "write the name of one of them with capitals, or make a rule of the terminal",
+                        )
         if self._ignored:
             skip = reading.choice(self._ignored)
             self._rules[_SKIP] = Repeat(skip, 0, 1 if self._once else None)

@@ -9,6 +9,7 @@ from typing import Final
 
 from ..errors import BudgetError, GrammarTextError, PatternError
 from ..regular import CharSet, whole_pattern
+from .dialects import foreign
 from .ir import Choice, Node, Place, Regex, Sequence, Text
 from .lalr import Handlers, Parser, Token, Unexpected
 
@@ -24,6 +25,8 @@ _FOREIGN: Final = tuple(
         ("gbnf ebnf", r"(?<=\()(?:\?[=!<]|[=!])", "look-ahead assertions, as (= ...), are not supported",
          "leave it out: what comes after a rule is known from where it is called"),
         ("gbnf ebnf lark", r"'[^'\n]*'", "texts in single quotes are not known here", 'write "..."'),
+        ("gbnf ebnf grammarbnf", r"(?<=:\])\]", "classes by name, as [[:alpha:]], are not supported",
+         "write the ranges, as [A-Za-z]"),
         ("gbnf ebnf", "//", "// begins no comment here", "comments begin with #"),
         ("lark", r"::|%if\b", "rules with parameters, as name::..., are not supported", "write the rules out"),
         ("lark", r"\{(?=\s*[\w\"/(])", "templates, as name{...}, are not supported", "write the rules out"),
@@ -187,7 +190,8 @@ def _class_character(source: Source, body: str, at: int, offset: int) -> tuple[i
 def regex(source: Source, pattern: str, flags: str, at: int | Place) -> Regex:
     """A regular expression that matches as a whole. `flags`: any of i (case), s (the dot takes line ends), u.
 
-    The syntax is ECMA-262's, with `(?P<name>` and flags in front, `(?i)`, as Rust and Python have them.
+    The syntax is ECMA-262's, with `(?P<name>` and flags in front, `(?i)`, as Rust and Python have them. What these and
+    others have besides is refused (`dialects`).
     """
     front = re.match(r"\(\?([isu]+)\)", pattern)
     if front is not None:
@@ -196,6 +200,10 @@ def regex(source: Source, pattern: str, flags: str, at: int | Place) -> Regex:
     if unknown:
         raise source.error(f"the flag {min(unknown)!r} of a regular expression is not supported", at)
     pattern = pattern.replace("(?P<", "(?<")
+    strange = foreign(pattern)
+    if strange is not None:
+        message = f"{strange.written} in the pattern {pattern!r} is not known in ECMA-262, or is something else there"
+        raise source.error(message, at, strange.remedy)
     active = "".join(flag for flag in "is" if flag in flags)
     written = f"(?{active}:{pattern})" if active else pattern
     try:

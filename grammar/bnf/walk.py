@@ -8,13 +8,13 @@ from dataclasses import replace
 from .ir import Both, Capture, Choice, Free, Node, Not, Reference, Repeat, Sequence, Shortest, Tag
 
 
-def references(node: Node) -> Iterator[str]:
-    """The names of the rules that a node refers to."""
+def references(node: Node) -> Iterator[Reference]:
+    """The references to rules in a node."""
     waiting: list[Node] = [node]
     while waiting:
         found = waiting.pop()
         if isinstance(found, Reference):
-            yield found.name
+            yield found
         waiting += children(found)
 
 
