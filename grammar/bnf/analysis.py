@@ -24,6 +24,8 @@ _INLINE: Final = 200
 _INLINE_ONCE: Final = 4_000
 _WIDE: Final = 48
 _FEW_STATES: Final = 64
+_MANY: Final = 2_000
+"""Nodes of grammars so large that to look at all of them takes a while."""
 JSON_FIRST: Final = sum(1 << byte for byte in b' \t\n\r"-0123456789tfn[{')
 
 
@@ -41,6 +43,8 @@ class Analysis:
     def __init__(self, grammar: Lowered, json_costs: list[int]) -> None:
         self._grammar = grammar
         self._pool = grammar.pool
+        self._known_children: dict[int, tuple[int, ...]] = {}
+        self._many = len(grammar.pool) > _MANY
         self._order = self._reachable()
         self.cheapest: dict[int, int] = {}
         self.cost = self._costs(json_costs)
@@ -58,14 +62,19 @@ class Analysis:
         return self.first[self._grammar.bodies[rule]]
 
     def _children(self, node: int) -> tuple[int, ...]:
-        COURTESY.pause()  # every pass is over all nodes
-        kind, *rest = self._pool[node]
-        if kind in (SEQ, ALT):
-            children: tuple[int, ...] = rest[0]
-            return children
-        if kind in (STAR, REP):
-            return (rest[0],)
-        return (self._grammar.bodies[rest[0]],) if kind == CALL else ()
+        if self._many:
+            COURTESY.pause()  # every pass is over all nodes
+        found = self._known_children.get(node)
+        if found is None:
+            kind, *rest = self._pool[node]
+            if kind in (SEQ, ALT):
+                found = rest[0]
+            elif kind in (STAR, REP):
+                found = (rest[0],)
+            else:
+                found = (self._grammar.bodies[rest[0]],) if kind == CALL else ()
+            self._known_children[node] = found
+        return found
 
     def _reachable(self) -> list[int]:
         """The nodes of all rules, used or not."""

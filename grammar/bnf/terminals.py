@@ -28,7 +28,7 @@ from .ir import (
     Text,
     Token,
 )
-from .walk import mapped
+from .walk import children, mapped
 
 _MAX_DEPTH = 200
 
@@ -38,8 +38,20 @@ def lower(grammar: Grammar) -> Grammar:
 
     Raises GrammarTextError where an operand of one is not regular: it holds recursion, a schema, a token or free text.
     """
+    if not any(map(_has_operators, grammar.rules.values())):
+        return grammar
     lowering = _Lowering(grammar.rules)
     return replace(grammar, rules={name: lowering.node(rule) for name, rule in grammar.rules.items()})
+
+
+def _has_operators(rule: Node) -> bool:
+    waiting = [rule]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Both | Not | Shortest):
+            return True
+        waiting += children(node)
+    return False
 
 
 class _Lowering:
