@@ -24,6 +24,7 @@ from .trieshape import TrieShape, trie_shape
 from .turns import Breath
 
 _SPARSE_UP_TO: Final = 12
+_MANY_WORDS: Final = 64
 _HEX_CASES: Final = {ord(c): (ord(c), ord(c.upper())) for c in "abcdef"}
 
 Tree = dict[int, Any]
@@ -79,6 +80,8 @@ class WordRows:
         tables.wide[own] = self.base.wide
         if reach is not None:
             tables.reach[own] = reach
+        if base is None and len(words) > _MANY_WORDS:
+            tables.need[own] = self.shape.ahead()  # it leads who looks for the nearest end
         if self.shape.plain and self.base.rows is None and spelling == "natural":
             self._lay_out_plain(breath)
         else:

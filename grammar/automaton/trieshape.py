@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -38,6 +39,26 @@ class TrieShape:
         found = np.ones(self.size, np.bool_)
         found[0] = False
         found[self.ends] = False
+        return found
+
+    def ahead(self) -> npt.NDArray[np.int32]:
+        """For each node how many characters are left to the nearest end of a word."""
+        # Between nodes that branch or end a word the next node is the only one below.
+        ends = set(self.ends)
+        marks = sorted({0, *ends, *self.branches})
+        left = [0] * len(marks)
+        for i in range(len(marks) - 1, -1, -1):
+            node = marks[i]
+            if node not in ends:
+                below = self.branches.get(node, [])
+                below = [node + 1, *below] if node else below
+                for child in below:
+                    at = bisect_left(marks, child)
+                    length = 1 + left[at] + marks[at] - child
+                    left[i] = min(left[i] or length, length)
+        nodes = np.arange(self.size, dtype=np.int32)
+        places = np.searchsorted(marks, nodes)
+        found: npt.NDArray[np.int32] = (np.array(left, np.int32) + np.array(marks, np.int32))[places] - nodes
         return found
 
 
