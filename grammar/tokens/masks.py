@@ -212,18 +212,20 @@ class Masks:
         if self._form[2 * row] < 0:
             tables.build_row(row)
         plan = self._plan(row, frame, count, stack)
+        if plan.base.table_row == NONE:  # it had to make room for another part of the plan
+            plan = Plan(self._fixed, [(MAIN, BELOW, frame, row, count, 0)])
         base = plan.base.table_row
         changes = Changes()
-        depth = 0
+        depth, lowest = 0, plan.lowest
         if plan.items or len(plan.exits):
             changes = walker.walk(plan.items, base=base, exits=plan.exits, frame=frame, count=count, stack=stack)
             self._learn(row, frame, walker.visited)
-            lowest = min(walker.lowest, plan.lowest)
-            while stack > lowest:  # what waited there, or that nothing did, has had a say
-                top, stack = self._top[stack], self._rest[stack] if stack else -1
-                depth += 1
-                if depth > position.depth:
-                    position = position.below(top)
+            lowest = min(walker.lowest, lowest)
+        while stack > lowest:  # what waited there, or that nothing did, has had a say
+            top, stack = self._top[stack], self._rest[stack] if stack else -1
+            depth += 1
+            if depth > position.depth:
+                position = position.below(top)
         self.computed += 1
         words, values, dependent = changes
         label = self._accept[row] - 1

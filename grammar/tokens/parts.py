@@ -167,7 +167,9 @@ class Parts:
         return known
 
     def union(self, one: BaseRow, other: BaseRow) -> BaseRow:
-        """The row of the tokens of either row."""
+        """The row of the tokens of either row; none, where one of them was given away."""
+        if NONE in (one.table_row, other.table_row):
+            return BaseRow()
         known = self._unions.get((one, other))
         if known is None or known.table_row == NONE:
             if len(self._unions) >= _MANY_PARTS:
