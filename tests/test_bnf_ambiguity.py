@@ -129,3 +129,15 @@ part ::= [^\\n] | "*" part+ "*" | "_" part+ "_" | "**" part+ "**" | "`" [^`\\n]+
 def test_rules_that_derive_nothing_are_named(text: str, rule: str) -> None:
     with pytest.raises(GrammarTextError, match=f"the rule '{rule}' derives no text"):
         GrammarCompiler(BYTES).grammar(text, "gbnf")
+
+
+def test_what_many_readings_take_is_counted() -> None:
+    matcher = GrammarCompiler(BYTES).grammar(written(GRAMMARS["even palindromes"]), "gbnf").matcher()
+    tables = matcher.level.tables
+    taken = []
+    for _ in range(2):
+        before = tables.outside
+        for byte in b"a" * 300:
+            assert matcher.accept(byte)
+        taken.append(tables.outside - before)
+    assert taken[1] > 1.5 * taken[0]  # as many more letters, each with more ways open

@@ -35,6 +35,7 @@ from .ways import WayFinder
 MAX_TEXT: Final = 32_768
 _MOST_SPARE: Final = 512
 _BYTES_PER_FRAME: Final = 1_500
+_BYTES_PER_THREAD: Final = 150
 _SPARE: Final = 64
 """Labels that a frame has room for beside those there are: beyond that the kernels ask again and again for the same."""
 _NUMBERS: Final = count(1)
@@ -59,6 +60,7 @@ class GrammarAutomaton(ByteAutomaton):
         self.contexts = Contexts(self.cells)
         self.rows = Rows(tables, self.cells, analysis)
         self._frames: dict[int, Places] = {}
+        self._counted = 0  # threads of contexts that the tables know of
         self._entered: dict[tuple[tuple[Thread, ...], int], Exact] = {}
         self._waiting: dict[int, Outer] = {}
         self._opens = not grammar.schemas
@@ -264,5 +266,6 @@ class GrammarAutomaton(ByteAutomaton):
         if not frame:
             frame = self.tables.frame(key, self, labels=min(self.rows.label_count + _SPARE, _MOST_SPARE), high=most)
             self._frames[frame] = places
-            self.tables.outside += _BYTES_PER_FRAME
+            self.tables.outside += _BYTES_PER_FRAME + _BYTES_PER_THREAD * (self.contexts.size - self._counted)
+            self._counted = self.contexts.size
         return frame

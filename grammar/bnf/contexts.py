@@ -58,6 +58,8 @@ class Contexts:
         self._cells = cells
         self._kernels: list[tuple[Thread, ...]] = [(), ()]
         self._known: dict[tuple[Thread, ...], int] = {(): ROOT}
+        self.size = 0
+        """Threads in all kernels: where a text can be read in many ways, kernels are large."""
         self._reach: dict[int, int] = {}
         self._beginnings: dict[int, tuple[bool, tuple[int, ...]] | None] = {}
         self._facts: dict[int, Facts] = {}
@@ -353,6 +355,7 @@ class Contexts:
             if found < 0:
                 found = len(self._kernels)
                 self._kernels.append(kernel)
+                self.size += len(kernel)
             self._known[kernel] = found
         return found
 
