@@ -330,7 +330,18 @@ def _uncollected() -> Iterator[None]:
     gc.enable()
 
 
-@pytest.mark.usefixtures("_uncollected")
+@pytest.fixture
+def _another_thread() -> Iterator[None]:
+    """Beside one that might want the lock: to nobody else it is not lent."""
+    over = threading.Event()
+    other = threading.Thread(target=over.wait)
+    other.start()
+    yield
+    over.set()
+    other.join()
+
+
+@pytest.mark.usefixtures("_uncollected", "_another_thread")
 @pytest.mark.parametrize("name", LARGE)
 def test_the_tables_are_never_locked_for_long(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = TimedLock()
