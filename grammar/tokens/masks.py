@@ -296,7 +296,8 @@ class Masks:
         ):
             return Plan(self._fixed, [(MAIN, BELOW, frame, row, count, 0)])
         spaced = None
-        if not self._scopes[frame] and not self._tables.value(row, SPACE):
+        words = after <= 0 or self._spaces.may_be_words(after)
+        if words and not self._scopes[frame] and not self._tables.value(row, SPACE):
             ended = self._spaces.follow(Place(row, frame, stack, stack), label)
             if ended is not None:
                 self._tables.build_row(ended.row)

@@ -78,6 +78,13 @@ class Spaces:
         rest = (MAIN, BELOW, frame, others, count, 0, at.stack) if others else None
         return Spaced(part, after, rest)
 
+    def may_be_words(self, row: int) -> bool:
+        """Whether a space may lead from a row into a word: mostly it is seen at once that none does."""
+        value = self._tables.value(row, SPACE)
+        if value <= 0:
+            return value < 0
+        return self._wide[value & ROW_MASK] != 0 or self._tables.is_lazy(value & ROW_MASK)
+
     def follow(self, at: Place, label: int) -> Place | None:
         """Where a lexeme's end leads; None if nowhere, or if the stack below or recorded text is to tell."""
         tables = self._tables
