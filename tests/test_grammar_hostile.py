@@ -361,7 +361,7 @@ def test_the_tables_are_never_locked_for_long(name: str, monkeypatch: pytest.Mon
     assert 0.0 <= lock.longest < HELD_SECONDS
 
 
-@pytest.mark.usefixtures("_uncollected")
+@pytest.mark.usefixtures("_uncollected", "_another_thread")
 def test_a_mask_over_many_states_lends_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     letters, rng = "abcdefghijklmn", random.Random(3)
     tokens: list[bytes | None] = [bytes((byte,)) for byte in range(256)]
