@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
@@ -40,11 +40,12 @@ _MANY_PRICED: Final = 48
 
 def _stretches(values: npt.NDArray[np.int32]) -> Iterator[tuple[int, int, int]]:
     """(value, from where, how often) of the values that are not zero, each as far as it goes on."""
-    starts = np.flatnonzero(np.diff(values, prepend=0))
-    places = [*starts.tolist(), len(values)]
-    for value, (at, end) in zip(values[starts].tolist(), pairwise(places), strict=True):
+    at = 0
+    for value, group in groupby(values.tolist()):
+        often = len(list(group))
         if value:
-            yield value, at, end - at
+            yield value, at, often
+        at += often
 
 
 @dataclass
@@ -112,6 +113,7 @@ class Parts:
         self._plain = plain
         self._parts: dict[tuple[int, int, int], Part] = {}
         self._alike: dict[tuple[bytes, int], tuple[Part, list[int]]] = {}
+        self._large: set[int] = set()  # rows that lead to too many others
         self._unions: dict[tuple[BaseRow, BaseRow], BaseRow] = {}
         self._priced: list[Part] = []
         self._write_plain()
@@ -224,7 +226,8 @@ class Parts:
                     if value not in numbers:
                         numbers[value] = len(numbers) + 1
                         waiting.append(value)
-                        if len(waiting) > _MOST_ALIKE:
+                        if len(waiting) > _MOST_ALIKE or value in self._large:
+                            self._large.add(row)
                             return None
                     value = numbers[value]
                 elif value < 0:
