@@ -166,7 +166,10 @@ class PageStore:
             with self._lock:
                 self._forget(key)
         with self._lock:
-            self._unwritten.pop(key, None)
+            if self._unwritten.get(key) is data:
+                del self._unwritten[key]
+            if key not in self._sizes:  # forgotten while it was written
+                self._path(key).unlink(missing_ok=True)
 
     def _forget(self, key: bytes) -> None:
         size = self._sizes.pop(key, None)

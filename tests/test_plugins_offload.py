@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import threading
 import time
 from pathlib import Path
 
@@ -77,6 +78,27 @@ def test_files_that_are_lost_or_damaged_are_computed_again(tmp_path):
     files[3].unlink()
     assert fill(kv, cache, 2, list(range(20))) in (0, 4, 8, 12)
     assert cache.sequences[2] == list(range(20))
+
+
+def test_a_page_that_is_forgotten_while_it_is_written_leaves_no_file(tmp_path, monkeypatch):
+    store = PageStore(tmp_path, limit=20)
+    write = Path.write_bytes
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(path, data):
+        begun.set()
+        assert go_on.wait(20)
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", slow)
+    store.put(b"a", bytes(20))
+    assert begun.wait(20)
+    store.put(b"b", bytes(20))  # there is room for one
+    go_on.set()
+    deadline = time.monotonic() + 20
+    while store._unwritten and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert [path.name for path in tmp_path.glob("*/*")] == [b"b".hex()]
 
 
 def test_the_disk_is_bounded_and_cleaned_up(tmp_path):
