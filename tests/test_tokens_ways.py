@@ -146,6 +146,31 @@ MANY = {
 }  # fmt: skip
 
 
+KEYS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+    "open": ({"minProperties": 600}, {}),
+    "any order": ({"minProperties": 60}, {"order": "any"}),
+    "beside declared ones": (
+        {"minProperties": 60, "required": ["b", "z"], "properties": {"b": {}, "c": {}, "aa": {"type": "null"}}},
+        {},
+    ),
+    "one more at most": ({"minProperties": 40, "maxProperties": 41, "additionalProperties": {"enum": ["q"]}}, {}),
+    "patterns": ({"minProperties": 30, "patternProperties": {"^x": {"type": "null"}}}, {}),
+    "pattern of names": ({"minProperties": 30, "propertyNames": {"pattern": "^[a-f]{2,}$"}}, {}),
+    "within": ({"minProperties": 12, "additionalProperties": {"type": "object", "minProperties": 12}}, {}),
+    "pretty": ({"minProperties": 30}, {"whitespace": "pretty"}),
+    "spaced": ({"minProperties": 30}, {"whitespace": "spaced"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_ways_out_of_objects_that_need_many_keys(kind: str) -> None:
+    schema, options = {"type": "object", **KEYS[kind][0]}, KEYS[kind][1]
+    matcher = COMPILER.json_schema(schema, **options).matcher()
+    way = matcher.way_out()
+    assert jsonschema.Draft202012Validator(schema).is_valid(json.loads(way.data))
+    assert all(matcher.accept(token) for token in way.tokens or ()) and matcher.is_accepting()
+
+
 @pytest.mark.parametrize("kind", MANY)
 def test_ways_out_of_arrays_that_need_many_items(kind: str) -> None:
     schema = {"type": "array", **MANY[kind]}

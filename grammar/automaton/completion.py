@@ -36,6 +36,7 @@ from .values import ValueHandler
 MAX_ROWS = 50_000
 MAX_STEPS = 80_000
 MAX_TEXT = 32_768
+_MANY_KEYS = 8
 _AVOIDED = b" \n\r\t\\"  # where another byte leads to the same key
 
 
@@ -66,7 +67,8 @@ class Completer:
                 item = array, len(out), at.stack
             with self._turn(at.frame):
                 around = self._surroundings.of(at.stack, list(_endings(tables, at.frame)))
-            if (key := self._required_key(at, around, breath)) is not None:
+            key = self._required_key(at, around, breath) or self._another_key(at, breath)
+            if key is not None:
                 out += key[0]
                 at = key[1]
                 continue
@@ -166,6 +168,57 @@ class Completer:
             here = step(tables, here, following[1])
         return None
 
+    def _another_key(self, at: Configuration, breath: Breath) -> tuple[bytes, Configuration] | None:
+        """Where an object of many undeclared keys must have another one: to the end of one that is not used.
+
+        A search would try all that are used first.
+        """
+        handler = self._tables.handler(at.frame)
+        if not isinstance(handler, ObjectHandler) or handler.used is None or len(handler.used) < _MANY_KEYS:
+            return None
+        text = handler.lexeme.text
+        others = handler.stage.symbols >> len(handler.shape.alphabet.names) & 1
+        if handler.stage.closing_tags or not others or text.patterned or text.signatures != (0,):
+            return None
+        if b'"' in at.texts[-1]:  # in the midst of a key
+            return None
+        for number in range(len(handler.used), len(handler.used) + _MANY_KEYS):
+            if (found := self._spelled(at, _name(number), breath)) is not None:
+                return found
+        return None
+
+    def _spelled(self, at: Configuration, name: bytes, breath: Breath) -> tuple[bytes, Configuration] | None:
+        """To the end of the undeclared key `name`; None if it is declared, used, or cannot come."""
+        tables = self._tables
+        out = bytearray()
+
+        def take(here: Configuration | None, choices: bytes) -> Configuration | None:
+            if here is not None:
+                for byte in choices:
+                    following = step(tables, here, byte)
+                    if following is not None:
+                        out.append(byte)
+                        return following
+            return None
+
+        here: Configuration | None = at
+        while here is not None and not out.endswith(b'"'):
+            breath()
+            here = take(here, b'", \n')
+        for byte in name + b'"':
+            here = take(here, bytes((byte,)))
+        while here is not None and len(out) < MAX_TEXT:
+            for value, byte in self._edges(here.row):
+                if value < 0:
+                    if (-value & LABEL_MASK) - 1 != FIRST_LABEL:
+                        return None
+                    out.append(byte)
+                    texts = tuple(text + bytes((byte,)) for text in here.texts)
+                    after = follow(tables, here.frame, FIRST_LABEL, texts, here.stack)
+                    return None if after is None else (bytes(out), after)
+            here = take(here, b":")
+        return None
+
     def _endings(
         self, at: Configuration, steps: Iterator[int], breath: Breath
     ) -> Iterator[tuple[int, bytes, int, Configuration]]:
@@ -247,6 +300,15 @@ class Completer:
             edges = [(value, byte) for value, byte in first.items() if value < 0 or value & ROW_MASK]
             found = self._distinct[row] = sorted(edges, key=lambda edge: edge[1])
         return found
+
+
+def _name(number: int) -> bytes:
+    """A short name for each number."""
+    name = b""
+    while number >= 0:
+        name = bytes((0x61 + number % 26,)) + name
+        number = number // 26 - 1
+    return name
 
 
 def _too_long() -> BudgetError:
