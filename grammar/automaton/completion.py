@@ -154,10 +154,7 @@ class Completer:
             following: tuple[bool, int] | None = None
             for value, byte in self._edges(here.row):
                 if value < 0 and (-value & LABEL_MASK) - 1 == FIRST_LABEL + wanted:
-                    out.append(byte)
-                    texts = tuple(text + bytes((byte,)) for text in here.texts)
-                    after = follow(tables, here.frame, FIRST_LABEL + wanted, texts, here.stack)
-                    return None if after is None else (bytes(out), after)
+                    return self._key_ended(here, out, byte, wanted)
                 reach = int(tables.reach[value & ROW_MASK]) if value > 0 else -1
                 if reach != -1 and sets.mask(reach) >> wanted & 1:
                     choice = byte in _AVOIDED, byte
@@ -167,6 +164,14 @@ class Completer:
             out.append(following[1])
             here = step(tables, here, following[1])
         return None
+
+    def _key_ended(
+        self, here: Configuration, out: bytearray, byte: int, key: int
+    ) -> tuple[bytes, Configuration] | None:
+        """The way `out` and the last byte of a key, and where that leads; `key`: its label, less the first."""
+        texts = tuple(text + bytes((byte,)) for text in here.texts)
+        after = follow(self._tables, here.frame, FIRST_LABEL + key, texts, here.stack)
+        return None if after is None else (bytes(out) + bytes((byte,)), after)
 
     def _another_key(self, at: Configuration, breath: Breath) -> tuple[bytes, Configuration] | None:
         """Where an object of many undeclared keys must have another one: to the end of one that is not used.
@@ -212,10 +217,7 @@ class Completer:
                 if value < 0:
                     if (-value & LABEL_MASK) - 1 != FIRST_LABEL:
                         return None
-                    out.append(byte)
-                    texts = tuple(text + bytes((byte,)) for text in here.texts)
-                    after = follow(tables, here.frame, FIRST_LABEL, texts, here.stack)
-                    return None if after is None else (bytes(out), after)
+                    return self._key_ended(here, out, byte, 0)
             here = take(here, b":")
         return None
 

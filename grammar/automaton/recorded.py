@@ -6,8 +6,10 @@ says twice what may be said once. To follow it byte by byte would make all that 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..errors import GrammarError
-from ..schema.values import canonical, parse_first
+from ..schema.values import Canonical, canonical, parse_first
 from .arrays import AfterItem, ArrayHandler
 from .stepper import Configuration
 from .tables import Tables
@@ -50,33 +52,29 @@ def array_of(tables: Tables, at: Configuration) -> ArrayHandler | None:
     return handler if isinstance(handler, ArrayHandler) and at.row == handler.frame()[0] else None
 
 
-def is_other_item(tables: Tables, known: Configuration, other: Configuration, rest: bytes) -> bool:
-    """Whether `rest`, which leads from `known` to where a text may end, leads there from `other` as well, the same
-    place of an array with other items so far. False also where that is not plain to see.
+def is_other_item(tables: Tables, known: Configuration, other: Configuration, data: bytes, start: int) -> bool:
+    """Whether the bytes of `data` from `start` on, which lead from `known` to where a text may end, lead there from
+    `other` as well, the same place of an array with other items so far. False also where that is not plain to see.
     """
     if known.stack != other.stack or known.texts != other.texts or known.length != other.length:
         return False
     mine, its = array_of(tables, known), array_of(tables, other)
     if mine is None or its is None or its.seen is None or not mine.is_like(its):
         return False
-    if type(tables.handler(known.frame)) is not type(tables.handler(other.frame)):
+    between = isinstance(tables.handler(known.frame), ArrayHandler)
+    if isinstance(tables.handler(other.frame), ArrayHandler) is not between:
         return False
     so_far = set(its.seen)
-    source, at = rest.decode(), 0
     try:
-        if isinstance(tables.handler(known.frame), ArrayHandler):
-            at = _white(source, at)
+        source = data[start:].decode()
+        if between:
+            at = _white(source, 0)
+            if source[at] == "]":
+                return True
             if source[at] != ",":
-                return source[at] == "]"
-            at += 1
-        while True:
-            value, at = parse_first(source, _white(source, at))
-            if canonical(value) in so_far:
                 return False
-            at = _white(source, at)
-            if source[at] != ",":
-                return source[at] == "]"
-            at += 1
+            source = source[at + 1 :]
+        return all(item not in so_far for item in _items(source))
     except (GrammarError, ValueError, IndexError):
         return False
 
@@ -84,16 +82,25 @@ def is_other_item(tables: Tables, known: Configuration, other: Configuration, re
 def _differ(text: bytes) -> bool:
     """Whether the first of the items that a text goes on with, up to the end of their array, is none of the others."""
     try:
-        source = text.decode()
-        value, at = parse_first(source, _white(source, 0))
-        first = canonical(value)
-        while (at := _white(source, at)) < len(source) and source[at] == ",":
-            value, at = parse_first(source, _white(source, at + 1))
-            if canonical(value) == first:
-                return False
-    except (GrammarError, ValueError):  # half a character, a number too long to be looked at
+        items = _items(text.decode())
+        first = next(items)
+        return all(item != first for item in items)
+    except (GrammarError, ValueError, IndexError):  # half a character, a number too long to be looked at
         return False
-    return True
+
+
+def _items(source: str) -> Iterator[Canonical]:
+    """The items that a text begins with, up to the end of their array. Raises ValueError where it does not end so."""
+    at = 0
+    while True:
+        value, at = parse_first(source, _white(source, at))
+        yield canonical(value)
+        at = _white(source, at)
+        if source[at] != ",":
+            break
+        at += 1
+    if source[at] != "]":
+        raise ValueError(source[at])
 
 
 def _white(source: str, at: int) -> int:

@@ -16,7 +16,7 @@ from typing import Final
 from ..algebra import bits as bits_of
 from ..errors import BudgetError
 from .analysis import NEVER
-from .cells import Cells
+from .cells import Cells, by_state
 from .lower import START
 
 ROOT: Final = 0
@@ -181,12 +181,7 @@ class Contexts:
 
     def _by_state(self, threads: Iterable[Thread]) -> dict[int, list[int]]:
         """The contexts of threads by state, without those of which others are unions."""
-        found: dict[int, list[int]] = {}
-        for state, context in threads:
-            if state in found:
-                found[state].append(context)
-            else:
-                found[state] = [context]
+        found = by_state(threads)
         for state, contexts in found.items():
             if len(contexts) > 1:
                 less, kept = 0, []

@@ -32,7 +32,7 @@ from ..automaton.tokencodes import TokenEdges, spelled
 from ..errors import BudgetError
 from ..regular import ALL, CharSet, partition
 from .analysis import JSON_FIRST, Analysis, first_bytes
-from .cells import Cells
+from .cells import Cells, by_state
 from .lower import START
 
 Ranges = tuple[tuple[int, int], ...]
@@ -421,13 +421,7 @@ def _classes_of(bits: int) -> int:
 @lru_cache(8)
 def _places(states: States) -> dict[int, list[int]]:
     """By state, where it is: where a text can be read in many ways, few states are in many places."""
-    found: dict[int, list[int]] = {}
-    for state, place in states:
-        if state in found:
-            found[state].append(place)
-        else:
-            found[state] = [place]
-    return found
+    return by_state(states)
 
 
 def _split(edges: dict[CharSet, set[tuple[int, int]]]) -> list[tuple[int, Ranges, States]]:

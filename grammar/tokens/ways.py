@@ -97,7 +97,7 @@ class Way:
         if array_of(self.tables, at) is None:
             return None
         for i, place in enumerate(self.places):
-            if place.stack == at.stack and is_other_item(self.tables, place, at, self.data[i:]):
+            if place.stack == at.stack and is_other_item(self.tables, place, at, self.data, i):
                 return i
         return None
 
@@ -119,7 +119,7 @@ class Way:
                 way = self._rest(at, i, tables, stepper)
                 if way is not None:
                     return way
-            elif is_other_item(tables, self.places[i + 1], following, self.data[i + 1 :]):
+            elif is_other_item(tables, self.places[i + 1], following, self.data, i + 1):
                 return self._through([at, following], i, i + 1, stepper)
         return self._rest(at, 0, tables, stepper, exact=True) if self._assumed else None
 
@@ -140,13 +140,13 @@ class Way:
                     return self._from(at, start)
                 return self._tail(start, (*places, *self.places[i + 1 :]))
             if not exact and i < start + _NEAR:
-                place, rest = self.places[i + 1], self.data[i + 1 :]
+                place = self.places[i + 1]
                 alike = following[:3] == place[:3] and following.stack == place.stack
-                if alike and makes_no_difference(tables, place, following, rest):
+                if alike and makes_no_difference(tables, place, following, self.data[i + 1 :]):
                     way = self._tail(start, (*places, *self.places[i + 1 :]))
                     way._assumed = True
                     return way
-                if is_other_item(tables, place, following, rest):
+                if is_other_item(tables, place, following, self.data, i + 1):
                     return self._through([*places, following], start, i + 1, stepper)
             places.append(following)
         return self._tail(start, tuple(places)) if ends(tables, places[-1]) else None
