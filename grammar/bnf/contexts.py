@@ -65,6 +65,8 @@ class Contexts:
         self._facts: dict[int, Facts] = {}
         self._afters: dict[tuple[int, int], tuple[tuple[int, ...], bool]] = {}
         self._loops: dict[int, tuple[int, int]] = {}
+        self._callers: dict[int, int] = {}
+        self._calling: dict[tuple[tuple[int, int], ...], int] = {}
         self._returns: dict[tuple[int, int], tuple[Thread, ...]] = {}
         self._costs: dict[tuple[int, int], tuple[int, Thread | None]] = {}
         self._unions: dict[tuple[int, ...], int] = {}
@@ -346,12 +348,20 @@ class Contexts:
     def _intern(self, kernel: tuple[Thread, ...]) -> int:
         found = self._known.get(kernel)
         if found is None:
-            found = self._same_as(kernel)
+            callers = tuple([(self._caller(state), context) for state, context in kernel])
+            found = self._same_as(kernel) if callers == kernel else self._intern(tuple(sorted(set(callers))))
             if found < 0:
                 found = len(self._kernels)
                 self._kernels.append(kernel)
                 self.size += len(kernel)
             self._known[kernel] = found
+        return found
+
+    def _caller(self, state: int) -> int:
+        """A state that calls what this one does: to contexts they are one, as the first turn of a loop and the others."""
+        found = self._callers.get(state)
+        if found is None:
+            found = self._callers[state] = self._calling.setdefault(tuple(sorted(self._cells.info(state).calls)), state)
         return found
 
     def _same_as(self, kernel: tuple[Thread, ...]) -> int:
