@@ -120,7 +120,7 @@ def walk_kernel() -> Any:
         above_frame = number(); above_n = number(); above_other = number(); above_stack = number(); style = number()
         child = number(); children = number(); from_row = number(); from_other = number(); under = number()
         after = number(); byte = number(); skip = number(); lazy = number(); inner = number(); last = number()
-        origin = number()
+        origin = number(); own = number()
 
         changed = 0; visited = 0; exit_count = 0; dependent_count = 0
         pending_count = 0; miss_count = 0; lowest = stack0; opened = 0
@@ -322,8 +322,8 @@ def walk_kernel() -> Any:
                 root = -1
                 if begin > node and depth == 0:
                     root = characters[node]
-                if begin == node:
-                    depth = depth - 1
+                own = T.if_then_else(kind == walkcodes.BELOW_OWN, depth + 1, -1)
+                if begin == node: depth = depth - 1
                 path[depth, 0] = row; path[depth, 1] = frame; path[depth, 2] = n; path[depth, 3] = other
                 path[depth, 4] = stack; above = -1; above_row = 0; above_frame = 0; above_n = 0
                 above_other = 0; above_stack = 0
@@ -393,7 +393,8 @@ def walk_kernel() -> Any:
                                 if (got & (codes.REACH | codes.REACH_WIDE)) != 0:
                                     check_reach(got, target, die)
                             else:
-                                label = T.if_then_else(got < 0, (0 - got) & codes.LABEL_MASK, accept[row]) - 1
+                                label = T.if_then_else(depth == own, 0, accept[row]) - 1
+                                if got < 0: label = ((0 - got) & codes.LABEL_MASK) - 1
                                 if label < 0:
                                     status = _DEAD
                                 else:
@@ -423,11 +424,8 @@ def walk_kernel() -> Any:
                         if status == _STEP:
                             if other > 0:
                                 read(other, byte)
-                                if got > 0:
-                                    other = got & codes.ROW_MASK
-                                else:
-                                    clear_subtree()
-                                    other = 0
+                                if got > 0: other = got & codes.ROW_MASK
+                                else: clear_subtree(); other = 0
                             if other > 0 and other == target:
                                 node = after
                             else:

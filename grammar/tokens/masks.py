@@ -308,7 +308,8 @@ class Masks:
             following = self._runs.items_after(after, after_frame, frame, label)
         else:
             following = [(MAIN, AFTER, frame, label, count, 0)]
-        part = self._part(row, frame) if self._wide[row] == row else None
+        wide = self._wide[row]
+        part = self._part(wide, frame) if wide else None
         if part is None:
             plan = Plan(self._fixed, [*following, (MAIN, BELOW_OWN, frame, row, count, 0)])
         else:
@@ -340,7 +341,8 @@ class Masks:
             items += [(root, AFTER, frame, label, 0, 0) for label, root in remains]
         wide = self._wide[row]
         if wide != row:
-            items.append((begin, BELOW, frame, row, count, self._stand_in(row, wide)))
+            kind = BELOW_OWN if self._accept[row] else BELOW
+            items.append((begin, kind, frame, row, count, self._stand_in(row, wide)))
         return Plan(base, items, exits)
 
     def _living(self, part: Part, frame: int) -> Int32s:
