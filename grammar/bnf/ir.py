@@ -4,42 +4,68 @@ A grammar is context-free over Unicode code points. Its terminals are texts, cla
 whole JSON Schemas, and tokens of the vocabulary by id or name. Nothing is unrolled here: a repetition is a node with
 its bounds.
 
-    text  --a reader-->  Grammar  --terminals.lower-->  Grammar without Both, Not and Shortest  -->  automaton
+    text  --a reader-->  Grammar  --lower.lowered-->  numbered nodes  -->  automaton
 """
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from functools import cached_property
 from typing import Any, TypeAlias
 
+from ..frozen import frozen
 from ..regular import Language
 from ..regular.charset import CharSet
 
 
-@dataclass(frozen=True)
+class Written:
+    """A text of which somebody may ask where its lines begin: hardly any place in it ends in an error."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def lines(self) -> list[int]:
+        """The offsets where lines begin."""
+        return [0, *(match.end() for match in re.finditer("\n", self.text))]
+
+
+@frozen
 class Place:
-    """Where in the source a node stands: both count from 1. (0, 0): it stands nowhere, a reader made it."""
+    """Where a node stands: `offset` counts the characters before it. Without a source it stands nowhere."""
 
-    line: int = 0
-    column: int = 0
+    source: Written | None = field(default=None, repr=False)
+    offset: int = 0
+
+    @property
+    def line(self) -> int:
+        """From 1; 0: nowhere, a reader made the node."""
+        return 0 if self.source is None else bisect_right(self.source.lines, self.offset)
+
+    @property
+    def column(self) -> int:
+        """From 1; 0: nowhere."""
+        return 0 if self.source is None else self.offset - self.source.lines[self.line - 1] + 1
 
 
-@dataclass(frozen=True)
+@frozen
 class Text:
     """Exactly this text; "" is the empty one."""
 
     text: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Chars:
     """One code point of a set."""
 
     set: CharSet
 
 
-@dataclass(frozen=True)
+@frozen
 class Regex:
     """A text of a regular language. `source`: the pattern (ECMA-262, matched as a whole) it was written as, if any."""
 
@@ -47,7 +73,7 @@ class Regex:
     source: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True)
+@frozen
 class Both:
     """A text that all of these match. They are regular; `terminals.lower` makes a Regex of it."""
 
@@ -55,7 +81,7 @@ class Both:
     place: Place = field(default=Place(), compare=False)
 
 
-@dataclass(frozen=True)
+@frozen
 class Not:
     """Any text that `item`, which is regular, does not match. `terminals.lower` makes a Regex of it."""
 
@@ -63,7 +89,7 @@ class Not:
     place: Place = field(default=Place(), compare=False)
 
 
-@dataclass(frozen=True)
+@frozen
 class Shortest:
     """A text that `item`, which is regular, matches while it matches no shorter beginning of it: a lazy lexeme.
 
@@ -74,21 +100,21 @@ class Shortest:
     place: Place = field(default=Place(), compare=False)
 
 
-@dataclass(frozen=True)
+@frozen
 class Sequence:
     """One after the other; none of them is the empty text."""
 
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Choice:
     """Any of these; no alternative at all matches nothing."""
 
     alternatives: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Repeat:
     """`low` to `high` times, None: without end."""
 
@@ -97,7 +123,7 @@ class Repeat:
     high: int | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Reference:
     """A rule by its name."""
 
@@ -105,7 +131,7 @@ class Reference:
     place: Place = field(default=Place(), compare=False)
 
 
-@dataclass(frozen=True)
+@frozen
 class JsonSchema:
     """A JSON text that a schema allows.
 
@@ -117,7 +143,7 @@ class JsonSchema:
     place: Place = field(default=Place(), compare=False)
 
 
-@dataclass(frozen=True)
+@frozen
 class Token:
     """One token of the vocabulary, by id or by the name of a special token. `negated`: any token but these."""
 
@@ -127,7 +153,7 @@ class Token:
     place: Place = field(default=Place(), compare=False)
 
 
-@dataclass(frozen=True)
+@frozen
 class Capture:
     """The text that `item` matches is reported under a name; it means the same as `item`."""
 
@@ -135,7 +161,7 @@ class Capture:
     item: Node
 
 
-@dataclass(frozen=True)
+@frozen
 class Tag:
     """A segment of free text that is not free: `begin`, then `content` (a node), then `end`."""
 
@@ -144,7 +170,7 @@ class Tag:
     end: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Free:
     """Free text in which a trigger starts a segment, until the segment's end (a structural tag).
 
@@ -166,7 +192,7 @@ Node: TypeAlias = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class Grammar:
     """Rules by name, and the one to start with.
 
@@ -176,4 +202,4 @@ class Grammar:
     rules: Mapping[str, Node]
     start: str = "root"
     syntax: str = "grammarbnf"
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False)

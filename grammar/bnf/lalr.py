@@ -4,6 +4,10 @@ Lark is given the syntax, and its LALR(1) tables, terminals and rules are all th
 them takes longer than reading most grammars, and lark's own loop over them several times as long as this one, which
 makes no tree but calls a reader's handlers as rules end. Children are what they are in lark's trees: terminals whose
 names say nothing are left out, `?rule` gives way to its only child, `-> name` names a handler.
+
+A state that can do nothing but end a rule of one symbol is never entered: the way to it leads to where that rule takes
+it, with the rule's handler called on the way. Nor is one that can only end `_list: _list item`: the item is appended,
+and the state stays what it was after the list.
 """
 
 from __future__ import annotations
@@ -22,11 +26,12 @@ from ..courtesy import COURTESY
 
 Handlers = Mapping[str, Callable[[list[Any]], Any]]
 END: Final = "END_OF_TEXT"
-_END: Final = r"\Z"
-_WRONG: Final = -1 << 30
-_PASS, _ONE, _MORE, _SINGLE, _OTHER = range(5)
-_FORMAT: Final = 2
-_KEYS: Final = {"states", "start", "end", "rules", "terminals", "keywords", "space"}
+MAX_NESTING: Final = 100
+_NOTHING: Final = "NOTHING"
+_REDUCE, _ACCEPT, _APPEND = -1, -2, -3
+_PASS, _MORE, _ALL, _PICK, _SINGLE, _OTHER = range(6)
+_FORMAT: Final = 3
+_BRACKETS: Final = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
 class Token(str):
@@ -52,22 +57,64 @@ class Unexpected(Exception):
         self.ended = ended
 
 
+class TooDeep(Exception):
+    """The bracket at `at` is within MAX_NESTING others."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+
 class _Rule(NamedTuple):
     """What happens where a rule ends.
 
-    size    how many symbols it takes
-    origin  its symbol
-    kept    (which of them are children, whether that one's children are meant)
-    handler whose value it has; "": its children are the value
-    shape   _PASS: the only symbol's value is the rule's; _ONE: the only symbol is the only child; _MORE: the last one
-            is a child more; _SINGLE: an only child is the value
+    size     how many symbols it takes
+    origin   its symbol
+    kept     (which of them are children, whether that one's children are meant)
+    shape    _PASS: the only symbol's value is the rule's; _MORE: the last symbol is a child more; _ALL: the symbols are
+             the children; _PICK: the only child is the value; _SINGLE: so it is where there is one only
+    number   of the rule
+    handler  whose value it has; "": its children are the value
     """
 
     size: int
     origin: str
     kept: list[tuple[int, bool]]
-    handler: str
     shape: int
+    number: int
+    handler: str
+
+
+_Way = tuple[int, tuple[int, ...]]
+"""The state to go to, or _APPEND, and the rules of one symbol that end on the way."""
+
+
+class _Tables:
+    """What `_made` wrote, ready for use."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.rules = [_Rule(*rule) for rule in data["rules"]]
+        self.actions: list[dict[str, tuple[int, Any]]] = [
+            {word: (to, self.rules[then] if to == _REDUCE else tuple(then)) for word, (to, then) in actions.items()}
+            for actions in data["actions"]
+        ]
+        """By state and word: its way, or (_REDUCE, the rule that ends before it), or (_ACCEPT, ())."""
+        self.ways: list[dict[str, _Way]] = [
+            {origin: (to, tuple(then)) for origin, (to, then) in ways.items()} for ways in data["ways"]
+        ]
+        """By state and rule: the way on after it."""
+        self.start = int(data["start"])
+        self.terminals: dict[str, str] = dict(data["terminals"])
+        self.keywords: dict[str, dict[str, str]] = data["keywords"]
+        """By terminal: words of it that are terminals of their own where these may stand."""
+        self.silent: dict[str, int] = data["silent"]
+        """The terminals that are no children anywhere: 1 if they open a bracket, -1 if they close one."""
+        self._space: str = data["space"]
+
+    def pattern(self, known: Container[str] | None = None) -> re.Pattern[str]:
+        """What is ignored, then one word of the terminals that are known (None: of all), or _NOTHING."""
+        words = [(name, word) for name, word in self.terminals.items() if known is None or name in known]
+        groups = [f"(?P<{name}>{word})" for name, word in (*words, (END, r"\Z"), (_NOTHING, ""))]
+        return re.compile(f"{self._space}(?:{'|'.join(groups)})")
 
 
 class Parser:
@@ -80,147 +127,130 @@ class Parser:
     def parse(self, text: str, handlers: Handlers) -> Any:
         """The value of the text's `start`: what its handler makes of its children's values, and so on.
 
-        Tokens are `Token`s. Raises Unexpected, and whatever handlers raise.
+        Tokens are `Token`s. Raises Unexpected, TooDeep, and whatever handlers raise.
         """
-        states, rules, keywords, end = self._states, self._rules, self._keywords, self._end
-        calls = [handlers.get(rule.handler, list) for rule in rules]
-        first = self._first.match
-        at = 0
-        stack: list[int] = [self._start]
+        tables, first = self._tables, self._first
+        all_actions, all_ways, keywords, silent = tables.actions, tables.ways, tables.keywords, tables.silent
+        calls = [handlers.get(rule.handler, list) for rule in tables.rules]
+        stack = [tables.start]
         values: list[Any] = []
-        actions = states[self._start]
+        actions = all_actions[tables.start]
+        depth = 0
+        match: Any = None
+        following = first.finditer(text).__next__
         while True:
-            COURTESY.pause()
-            match = first(text, at)
-            if match is None or (kind := match.lastgroup) not in actions:
-                match, kind = self._match(text, at, stack)
-            value = Token(match[kind])
-            value.start_pos = match.start(kind)
-            at = match.end()
-            if kind in keywords:
-                kind = keywords[kind].get(value, kind)
-            value.type = kind
-            while (action := actions.get(kind, _WRONG)) < 0:
-                if action == _WRONG:
-                    raise Unexpected(value.start_pos, value, self._expected(stack), ended=kind == END)
-                number = -1 - action
-                count, origin, kept, _, shape = rules[number]
-                if count == 1:
+            last, match = match, following()
+            if (kind := match.lastgroup) not in actions:
+                match, kind = self._match(text, last.end() if last else 0, stack)
+                following = first.finditer(text, match.end()).__next__
+            value: Any
+            if kind in silent:
+                value = None
+                if step := silent[kind]:
+                    depth += step
+                    if depth > MAX_NESTING:
+                        raise TooDeep(match.start(kind))
+            else:
+                value = Token(match[kind])
+                value.start_pos = match.start(kind)
+                if kind in keywords and keywords[kind].get(value) in actions:
+                    kind = keywords[kind][value]
+                value.type = kind
+            to, then = actions[kind]
+            while to == _REDUCE:
+                size, origin, kept, shape, number, _ = then
+                if shape == _PASS:
                     del stack[-1]
-                    if shape == _ONE:
-                        values[-1] = calls[number]([values[-1]])
-                    elif shape == _OTHER:
-                        values[-1] = calls[number](_children(values[-1:], kept))
                 elif shape == _MORE:
                     more = values[-1]
-                    del values[1 - count :], stack[-count:]
+                    del values[1 - size :], stack[-size:]
                     values[-1].append(more)  # a list that grows is nobody else's
                 else:
-                    split = len(values) - count
+                    COURTESY.pause()
+                    split = len(values) - size
                     taken = values[split:]
                     del values[split:], stack[split + 1 :]
-                    children = _children(taken, kept)
-                    single = shape == _SINGLE and len(children) == 1
-                    values.append(children[0] if single else calls[number](children))
-                state = states[stack[-1]][origin]
-                if state == end and kind == END:
-                    return values[-1]
-                stack.append(state)
-                actions = states[state]
-            stack.append(action)
-            values.append(value)
-            actions = states[action]
+                    if shape == _PICK:
+                        values.append(taken[kept[0][0]])
+                    else:
+                        children = taken if shape == _ALL else _children(taken, kept)
+                        single = shape == _SINGLE and len(children) == 1
+                        values.append(children[0] if single else calls[number](children))
+                to, then = all_ways[stack[-1]][origin]
+                for number in then:
+                    values[-1] = calls[number]([values[-1]])
+                if to == _APPEND:
+                    more = values.pop()
+                    values[-1].append(more)
+                else:
+                    stack.append(to)
+                actions = all_actions[stack[-1]]
+                if kind not in actions:
+                    raise self._unexpected(match, stack)
+                to, then = actions[kind]
+            for number in then:
+                value = calls[number]([value])
+            if to == _APPEND:
+                values[-1].append(value)
+            elif to == _ACCEPT:
+                return values[-1]
+            else:
+                stack.append(to)
+                values.append(value)
+                actions = all_actions[to]
 
     def literal(self, name: str) -> str:
         """The text that a terminal without a name of its own stands for, in quotes."""
-        return "'" + re.sub(r"\\(.)", r"\1", dict(self._data["terminals"])[name]) + "'"
+        return "'" + re.sub(r"\\(.)", r"\1", self._tables.terminals[name]) + "'"
 
     def _match(self, text: str, at: int, stack: list[int]) -> tuple[re.Match[str], str]:
         """The word at a place, among the terminals that the state knows."""
         state = stack[-1]
         pattern = self._words.get(state)
         if pattern is None:
-            pattern = self._words[state] = self._pattern(self._states[state])
+            pattern = self._words[state] = self._tables.pattern(self._tables.actions[state])
         match = pattern.match(text, at)
-        if match is None or match.lastgroup is None:
-            other = self._first.match(text, at)
-            if other is not None and other.lastgroup is not None:
-                kind = other.lastgroup
-                raise Unexpected(other.start(kind), other[kind], self._expected(stack), ended=kind == END)
-            space = self._space.match(text, at)
-            raise Unexpected(space.end() if space else at, "", self._expected(stack), ended=False)
+        if match is None or match.lastgroup not in self._tables.actions[state]:
+            raise self._unexpected(self._first.match(text, at), stack)
         return match, match.lastgroup
+
+    def _unexpected(self, match: Any, stack: list[int]) -> Unexpected:
+        kind = match.lastgroup
+        return Unexpected(match.start(kind), match[kind], self._expected(stack), ended=kind == END)
 
     def _expected(self, stack: list[int]) -> list[str]:
         """The terminals that can come: those that are shifted in the end."""
+        tables = self._tables
         found = []
-        for kind in self._states[stack[-1]]:
+        for kind in tables.actions[stack[-1]]:
             trial = list(stack)
-            while (action := self._states[trial[-1]].get(kind)) is not None and action < 0:
-                rule = self._rules[-1 - action]
+            while (action := tables.actions[trial[-1]].get(kind)) is not None and action[0] == _REDUCE:
+                rule = action[1]
                 if rule.size:
                     del trial[-rule.size :]
-                trial.append(self._states[trial[-1]][rule.origin])
-                if trial[-1] == self._end:
-                    break
-            if action is not None and kind not in self._origins:
+                to = tables.ways[trial[-1]][rule.origin][0]
+                if to != _APPEND:
+                    trial.append(to)
+            if action is not None:
                 found.append(kind)
         return found
 
     # ---- the tables
 
     @cached_property
-    def _data(self) -> dict[str, Any]:
+    def _tables(self) -> _Tables:
         digest = blake2b(f"{_FORMAT} {version('lark')} {self._syntax}".encode(), digest_size=16).hexdigest()
         path = cache_folder("syntaxes", f"{digest}.json")
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            if found.keys() == _KEYS:
-                return found
-        data = _tables(self._syntax)
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+            return _Tables(json.loads(path.read_text(encoding="utf-8")))
+        data = _made(self._syntax)
         with contextlib.suppress(OSError), replacing(path) as temporary:
             temporary.write_text(json.dumps(data), encoding="utf-8")
-        return data
-
-    @cached_property
-    def _states(self) -> list[dict[str, int]]:
-        found: list[dict[str, int]] = self._data["states"]
-        return found
-
-    @cached_property
-    def _rules(self) -> list[_Rule]:
-        return [_Rule(*rule) for rule in self._data["rules"]]
-
-    @cached_property
-    def _origins(self) -> frozenset[str]:
-        return frozenset(rule.origin for rule in self._rules)
-
-    @cached_property
-    def _keywords(self) -> dict[str, dict[str, str]]:
-        """By terminal: words of it that are terminals of their own."""
-        found: dict[str, dict[str, str]] = self._data["keywords"]
-        return found
-
-    @cached_property
-    def _start(self) -> int:
-        return int(self._data["start"])
-
-    @cached_property
-    def _end(self) -> int:
-        return int(self._data["end"])
+        return _Tables(data)
 
     @cached_property
     def _first(self) -> re.Pattern[str]:
-        return self._pattern(None)
-
-    @cached_property
-    def _space(self) -> re.Pattern[str]:
-        return re.compile(self._data["space"])
-
-    def _pattern(self, known: Container[str] | None) -> re.Pattern[str]:
-        """What is ignored, then one word of the terminals that are known (None: of all)."""
-        words = [f"(?P<{name}>{word})" for name, word in self._data["terminals"] if known is None or name in known]
-        return re.compile(f"{self._data['space']}(?:{'|'.join((*words, f'(?P<{END}>{_END})'))})")
+        return self._tables.pattern()
 
 
 def _children(taken: list[Any], kept: list[tuple[int, bool]]) -> list[Any]:
@@ -236,7 +266,7 @@ def _children(taken: list[Any], kept: list[tuple[int, bool]]) -> list[Any]:
     return children
 
 
-def _tables(syntax: str) -> dict[str, Any]:
+def _made(syntax: str) -> dict[str, Any]:
     """What lark makes of a syntax, as JSON."""
     from lark import Lark
     from lark.lexer import PatternStr
@@ -245,14 +275,45 @@ def _tables(syntax: str) -> dict[str, Any]:
     made: Any = Lark(syntax, parser="lalr", maybe_placeholders=False)
     table = made.parser.parser._parse_table
     ignored = set(made.parser.lexer_conf.ignore)
-    rules = {rule: number for number, rule in enumerate(made.rules)}
-    states = {
+    numbers = {rule: number for number, rule in enumerate(made.rules)}
+    rules = [_rule(rule, number) for rule, number in numbers.items()]
+    origins = {rule.origin for rule in rules}
+    raw: dict[int, dict[str, int]] = {
         state: {
-            END if symbol == "$END" else str(symbol): int(target) if action is Shift else -1 - rules[target]
+            END if symbol == "$END" else str(symbol): int(target) if action is Shift else -1 - numbers[target]
             for symbol, (action, target) in actions.items()
         }
         for state, actions in table.states.items()
     }
+
+    def way(state: int, symbol: str) -> tuple[int, list[int]]:
+        """Where a symbol leads from a state, past states that can only end a rule of it alone, or of a list and it."""
+        then: list[int] = []
+        to = raw[state][symbol]
+        while len(ends := set(raw[to].values())) == 1 and (end := ends.pop()) < 0:
+            rule = rules[-1 - end]
+            if rule.shape == _MORE and rule.size == 2:
+                return _APPEND, then
+            if rule.size != 1 or rule.kept != [(0, False)]:
+                break
+            if rule.shape != _PASS:
+                then.append(rule.number)
+            to = raw[state][rule.origin]
+        return to, then
+
+    actions: list[dict[str, Any]] = []
+    ways: list[dict[str, Any]] = []
+    for state in range(len(raw)):
+        known = raw[state]
+        actions.append(
+            {
+                word: (_REDUCE, -1 - to) if to < 0 else way(state, word)
+                for word, to in known.items()
+                if word not in origins
+            }
+        )
+        ways.append({origin: way(state, origin) for origin in known if origin in origins})
+    actions[table.end_states["start"]] = {END: (_ACCEPT, [])}
     order = sorted(
         made.terminals,
         key=lambda one: (-one.priority, -one.pattern.max_width, -len(one.pattern.value), one.name),
@@ -263,19 +324,26 @@ def _tables(syntax: str) -> dict[str, Any]:
             alike = not isinstance(wide.pattern, PatternStr) and wide.priority == word.priority
             if alike and re.fullmatch(wide.pattern.to_regexp(), word.pattern.value):
                 keywords.setdefault(wide.name, {})[word.pattern.value] = word.name
+    used = {
+        symbol.name
+        for rule in made.rules
+        for symbol in rule.expansion
+        if symbol.is_term and not symbol.filter_out
+    }
     return {
-        "states": [states[number] for number in range(len(states))],
+        "rules": rules,
+        "actions": actions,
+        "ways": ways,
         "start": table.start_states["start"],
-        "end": table.end_states["start"],
-        "rules": [_rule(rule) for rule in rules],
         "terminals": [(one.name, one.pattern.to_regexp()) for one in order if one.name not in ignored],
         "keywords": keywords,
+        "silent": {END: 0, **{one.name: _BRACKETS.get(one.pattern.value, 0) for one in order if one.name not in used}},
         # Possessive: given up never, else many ways to divide white space would be tried where no word follows.
         "space": "(?:" + "|".join([one.pattern.to_regexp() for one in order if one.name in ignored]) + ")*+",
     }
 
 
-def _rule(rule: Any) -> _Rule:
+def _rule(rule: Any, number: int) -> _Rule:
     kept = [
         (place, not symbol.is_term and symbol.name.startswith("_"))
         for place, symbol in enumerate(rule.expansion)
@@ -285,10 +353,12 @@ def _rule(rule: Any) -> _Rule:
     handler = "" if origin.startswith("_") else str(rule.alias or origin)
     size = len(rule.expansion)
     single = bool(rule.options.expand1) and not rule.alias
-    if size == 1 and kept == [(0, False)]:
-        shape = _PASS if single else _ONE
+    if single and len(kept) == 1 and not kept[0][1]:
+        shape = _PASS if size == 1 else _PICK
     elif not handler and kept == [(0, True), (size - 1, False)]:
         shape = _MORE
+    elif kept == [(place, False) for place in range(size)]:
+        shape = _ALL
     else:
         shape = _SINGLE if single else _OTHER
-    return _Rule(size, origin, kept, handler, shape)
+    return _Rule(size, origin, kept, shape, number, handler)

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any, Final
 
-from .source import MAX_NESTING, Source
+from .source import Source
 
 _PIECE: Final = re.compile(
     r"""
@@ -55,8 +55,6 @@ class Layout:
                     at = self._inline(match[0], match.start(), at)
                 case "bracket":
                     depth = max(0, depth + (1 if match[0] in "([" else -1))
-                    if depth > MAX_NESTING:
-                        raise self._source.error(f"the grammar nests deeper than {MAX_NESTING} levels", match.start())
                     self._out.append(match[0])
                 case "line":
                     self._out.append(" " if depth else "\n")

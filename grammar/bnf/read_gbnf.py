@@ -22,7 +22,6 @@ from .ir import (
     Node,
     Place,
     Reference,
-    Repeat,
     Shortest,
     Tag,
     Text,
@@ -33,17 +32,18 @@ from .lalr import Token as Word
 from .macros import dispatch_on_tokens, substrings
 from .source import Source
 
+# Terminals of higher priority are tried first: those that are frequent.
 _SYNTAX: Final = r"""
 start: rule*
-rule: HEAD OPTIONS? "::=" choice
-choice: sequence ("|" sequence)*
-sequence: item*
-item: atom QUANTIFIER*
+rule: HEAD choice
+?choice: sequence ("|" sequence)*
+?sequence: _items?
+_items: atom | _items atom | _items QUANTIFIER
 ?atom: STRING -> text
      | CLASS -> class
      | DOT -> dot
      | NAME -> reference
-     | "(" choice ")" -> group
+     | "(" choice ")"
      | TOKEN -> token
      | MACRO "(" (argument ("," argument)*)? ")" -> macro
 argument: (NAME "=")? value
@@ -52,32 +52,29 @@ argument: (NAME "=")? value
       | NAME -> name
       | "(" (value ("," value)* ","?)? ")" -> tuple
 
-HEAD: /[A-Za-z0-9_.\-]+(?=\s*(\[("(\\.|[^"\\])*"|[^\]"])*\])?\s*::=)/
-OPTIONS: /\[("(\\.|[^"\\])*"|[^\]"])*\]/
-MACRO.2: /(Regex|Substring|TagDispatch|TokenTagDispatch|Token|ExcludeToken)(?=\s*\()/
-NAME: /[A-Za-z0-9_.\-]+/
-INTEGER.2: /[0-9]+(?![A-Za-z_.\-])/
-STRING: /"(\\.|[^"\\\n])*"/
-CLASS: /\[\^?(\\.|[^\]\\])*\]/
+STRING.5: /"[^"\\\n]*+(\\.[^"\\\n]*+)*+"/
+VBAR.4: "|"
+LPAR.4: "("
+RPAR.4: ")"
+QUANTIFIER.4: /[*+?]|\{\s*+[0-9]*+\s*+(,\s*+[0-9]*+\s*+)?\}/
+CLASS.4: /\[\^?[^\]\\]*+(\\.[^\]\\]*+)*+\]/
+HEAD.3: /[A-Za-z0-9_.\-]++\s*+(\[("[^"\\]*+(\\.[^"\\]*+)*+"|[^\]"])*+\]\s*+)?::=/
+INTEGER.2: /[0-9]++(?![A-Za-z_.\-])/
+MACRO.2: /(Regex|Substring|TagDispatch|TokenTagDispatch|Token|ExcludeToken)(?=\s*+\()/
+NAME: /[A-Za-z0-9_.\-]++/
 DOT: "."
-QUANTIFIER: /[*+?]|\{\s*+[0-9]*+\s*+(,\s*+[0-9]*+\s*+)?\}/
 TOKEN: /!?<(\[[0-9]+\]|[^<>\s\[][^<>\s]*)>/
-COMMENT: /#[^\n]*/
+COMMENT: /#[^\n]*+/
 %ignore COMMENT
-%ignore /\s+/
+%ignore /\s++/
 """
 _NAMES: Final = {
-    "HEAD": "a rule (name ::=)", "OPTIONS": "", "MACRO": "", "NAME": "a rule's name", "INTEGER": "a number",
+    "HEAD": "a rule (name ::=)", "MACRO": "", "NAME": "a rule's name", "INTEGER": "a number",
     "STRING": '"text"', "CLASS": "[characters]", "DOT": "'.'", "QUANTIFIER": "a repetition", "TOKEN": "<token>",
     "LPAR": "'('", "RPAR": "')'", "VBAR": "'|'", "COMMA": "','", "EQUAL": "'='",
     "END_OF_TEXT": "the end",
 }  # fmt: skip
-# What brackets do not count in, for the check of nesting. What is not closed is passed over as well, once.
-_OPAQUE: Final = re.compile(r'"(?:\\.|[^"\\\n])*+"?|\[\^?(?:\\.|[^\]\\])*+\]?|#[^\n]*')
 _OPTION: Final = re.compile(r'\s*+([A-Za-z_]++)\s*+(?:=\s*+("(?:\\.|[^"\\])*"|[^,"\]\s]+))?\s*+(,|$)')
-_BOUNDS: Final = re.compile(r"\{\s*+(\d*+)\s*+(,?)\s*+(\d*+)\s*+\}")
-_MARKS: Final[Mapping[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
-MAX_REPEAT: Final = 1_000_000
 
 
 _PARSER: Final = Parser(_SYNTAX)
@@ -86,7 +83,6 @@ _PARSER: Final = Parser(_SYNTAX)
 def read_gbnf(text: str, *, start: str = "root", syntax: str = "gbnf") -> Grammar:
     """The grammar of a GBNF or EBNF text (`syntax` "gbnf" or "ebnf"). Raises GrammarTextError, UnsupportedError."""
     source = Source(text, syntax)
-    reading.check_nesting(source, _OPAQUE)
     reader = _Reader(source, ebnf=syntax == "ebnf")
     reading.parse(_PARSER, source, text, _NAMES, reader.handlers)
     if start not in reader.rules:
@@ -105,13 +101,11 @@ class _Reader:
             "start": lambda children: None,
             "rule": self._rule,
             "choice": reading.choice,
-            "sequence": reading.sequence,
-            "item": self._item,
-            "text": lambda children: Text(self._string(children[0])),
+            "sequence": self._sequence,
+            "text": self._text,
             "class": self._class,
             "dot": lambda children: Chars(ALL),
-            "reference": lambda children: Reference(str(children[0]), self._place(children[0])),
-            "group": lambda children: children[0],
+            "reference": self._reference,
             "token": self._token,
             "macro": self._macro,
             "argument": lambda children: (str(children[0]) if len(children) > 1 else "", children[-1]),
@@ -127,16 +121,18 @@ class _Reader:
     def _string(self, token: Word) -> str:
         return reading.unescape(self._source, token[1:-1], token.start_pos + 1, "[]?" if self._ebnf else "[]")
 
-    def _class(self, children: list[Any]) -> Node:
-        token = children[0]
-        found = reading.character_class(self._source, token, token.start_pos, any_if_empty=self._ebnf)
-        return Chars(found)
+    def _text(self, children: list[Word]) -> Text:
+        return Text(self._string(children[0]))
 
-    def _item(self, children: list[Any]) -> Node:
-        node: Node = children[0]
-        for quantifier in children[1:]:
-            node = Repeat(node, *bounds(self._source, str(quantifier), self._place(quantifier)))
-        return node
+    def _reference(self, children: list[Word]) -> Reference:
+        return Reference(children[0], Place(self._source, children[0].start_pos))
+
+    def _class(self, children: list[Word]) -> Chars:
+        token = children[0]
+        return Chars(reading.character_class(self._source, token, token.start_pos, any_if_empty=self._ebnf))
+
+    def _sequence(self, children: list[Any]) -> Node:
+        return reading.sequence(self._source, children)
 
     def _name(self, children: list[Any]) -> Reference | bool:
         name = str(children[0])
@@ -151,28 +147,29 @@ class _Reader:
         return Token(names=frozenset({name}), negated=negated, place=self._place(token))
 
     def _rule(self, children: list[Any]) -> None:
-        head = children[0]
-        name = str(head)
+        head, body = children
+        name, place = head[:-3].rstrip(), self._place(head)
+        if name.endswith("]"):
+            name, _, options = name.partition("[")
+            body = self._with_options(body, name.rstrip(), "[" + options, head.start_pos + len(name))
+            name = name.rstrip()
         if name in self.rules:
             before = self.places[name]
-            raise self._source.error(f"the rule {name!r} is defined twice, first in line {before.line}", head.start_pos)
-        body: Node = children[-1]
-        if len(children) == 3:
-            body = self._with_options(body, name, children[1])
+            raise self._source.error(f"the rule {name!r} is defined twice, first in line {before.line}", place)
         self.rules[name] = body
-        self.places[name] = self._place(head)
+        self.places[name] = place
 
-    def _with_options(self, body: Node, name: str, token: Word) -> Node:
+    def _with_options(self, body: Node, name: str, written: str, at: int) -> Node:
         """A body under the options between a rule's name and `::=`."""
-        place = self._place(token)
+        place = self._source.place(at)
         if not self._ebnf:
             raise self._source.error("rule options are EBNF's, not GBNF's", place, 'read the grammar as syntax="ebnf"')
-        inside = token[1:-1]
+        inside = written[1:-1]
         at = 0
         while at < len(inside):
             match = _OPTION.match(inside, at)
             if match is None:
-                raise self._source.error(f"malformed rule options {str(token)!r}", place)
+                raise self._source.error(f"malformed rule options {written!r}", place)
             option, value = match[1], match[2]
             at = match.end()
             if option == "capture":
@@ -275,19 +272,3 @@ class _Arguments:
         if not isinstance(value, kind) or isinstance(value, bool):
             raise self.error(f"{value!r} where a {'text' if kind is str else 'token id'} belongs")
         return value
-
-
-def bounds(source: Source, written: str, place: Place) -> tuple[int, int | None]:
-    """The bounds that `*`, `+`, `?`, `{n}`, `{n,}`, `{,m}` or `{n,m}` gives."""
-    if written in _MARKS:
-        return _MARKS[written]
-    match = _BOUNDS.fullmatch(written)
-    if match is None or not (match[1] or match[3]):
-        raise source.error(f"a repetition without numbers, {written}", place)
-    low = int(match[1] or 0)
-    high = low if not match[2] else int(match[3]) if match[3] else None
-    if high is not None and high < low:
-        raise source.error(f"the repetition {written} has its bounds the wrong way round", place)
-    if max(low, high or 0) > MAX_REPEAT:
-        raise source.error(f"the repetition {written} exceeds {MAX_REPEAT}", place)
-    return low, high

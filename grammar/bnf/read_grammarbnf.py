@@ -27,14 +27,12 @@ from .ir import (
     Not,
     Place,
     Reference,
-    Repeat,
     Shortest,
     Tag,
     Text,
 )
 from .lalr import Parser
 from .lalr import Token as Word
-from .read_gbnf import bounds
 from .source import Source
 from .token_names import token
 
@@ -42,11 +40,11 @@ _SYNTAX: Final = r"""
 start: (import_ | begin | rule)*
 import_: "%import" NAME ("as" NAME)?
 begin: "%start" NAME
-rule: HEAD "::=" choice
-choice: both ("|" both)*
-both: sequence (AND sequence)*
-sequence: repeated*
-repeated: prefixed QUANTIFIER*
+rule: HEAD choice
+?choice: both ("|" both)*
+?both: sequence (AND sequence)*
+?sequence: _items?
+_items: prefixed | _items prefixed | _items QUANTIFIER
 ?prefixed: atom | NOT prefixed -> complement
 ?atom: STRING -> text
      | REGEX -> regex
@@ -54,7 +52,7 @@ repeated: prefixed QUANTIFIER*
      | DOT -> dot
      | NAME -> reference
      | TOKEN -> token
-     | "(" choice ")" -> group
+     | "(" choice ")"
      | "@" NAME "(" choice ")" -> capture
      | SHORTEST "(" choice ")" -> shortest
      | SCHEMA "(" (JSON | STRING) ("," option)* ")" -> schema
@@ -62,25 +60,28 @@ repeated: prefixed QUANTIFIER*
 tag: TAG "(" STRING "," choice "," STRING ")"
 option: NAME "=" (NAME | INTEGER | STRING | "(" STRING ("," STRING)* ","? ")")
 
+STRING.5: /"[^"\\\n]*+(\\.[^"\\\n]*+)*+"i?/
+VBAR.4: "|"
+LPAR.4: "("
+RPAR.4: ")"
+QUANTIFIER.4: /[*+?]|\{\s*+[0-9]*+\s*+(,\s*+[0-9]*+\s*+)?\}/
+CLASS.4: /\[\^?[^\]\\]*+(\\.[^\]\\]*+)*+\]/
+HEAD.3: /[A-Za-z_][A-Za-z0-9_\-]*+\s*+::=/
+SHORTEST.2: /shortest(?=\s*+\()/
+SCHEMA.2: /json_schema(?=\s*+\()/
+TAGS.2: /tags(?=\s*+\()/
+TAG.2: /tag(?=\s*+\()/
+NAME: /[A-Za-z_][A-Za-z0-9_\-]*+(\.[A-Za-z_][A-Za-z0-9_\-]*+)*+/
+INTEGER: /[0-9]++/
+REGEX: /\/([^\/\\\n\[]|\\.|\[[^\]\\\n]*+(\\.[^\]\\\n]*+)*+\])++\/[is]*/
+DOT: "."
 AND: "&"
 NOT: "~"
-HEAD.3: /[A-Za-z_][A-Za-z0-9_\-]*(?=\s*::=)/
-SHORTEST.2: /shortest(?=\s*\()/
-SCHEMA.2: /json_schema(?=\s*\()/
-TAGS.2: /tags(?=\s*\()/
-TAG.2: /tag(?=\s*\()/
-NAME: /[A-Za-z_][A-Za-z0-9_\-]*(\.[A-Za-z_][A-Za-z0-9_\-]*)*/
-INTEGER: /[0-9]+/
-STRING: /"(\\.|[^"\\\n])*"i?/
-REGEX: /\/(\\.|\[(\\.|[^\]\\\n])*\]|[^\/\\\n\[])+\/[is]*/
-CLASS: /\[\^?(\\.|[^\]\\])*\]/
-DOT: "."
-QUANTIFIER: /[*+?]|\{\s*+[0-9]*+\s*+(,\s*+[0-9]*+\s*+)?\}/
-TOKEN: /!?<(\[[^\]\n]*\]|[^<>\s\[][^<>\s]*)>/
+TOKEN: /!?<(\[[^\]\n]*+\]|[^<>\s\[][^<>\s]*+)>/
 JSON: /[\ue000-\uf8ff]/
-COMMENT: /#[^\n]*/
+COMMENT: /#[^\n]*+/
 %ignore COMMENT
-%ignore /\s+/
+%ignore /\s++/
 """
 _NAMES: Final = {
     "HEAD": "a rule (name ::=)", "SHORTEST": "", "SCHEMA": "json_schema(...)", "TAGS": "tags(...)", "TAG": "tag(...)",
@@ -89,10 +90,11 @@ _NAMES: Final = {
     "VBAR": "'|'", "COMMA": "','", "EQUAL": "'='", "NOT": "'~'", "AND": "'&'", "AT": "'@'",
     "AS": "'as'", "END_OF_TEXT": "the end",
 }  # fmt: skip
-_OPAQUE: Final = re.compile(
+# What is not closed is passed over as well, once.
+_INLINE: Final = re.compile(
     r'"(?:\\.|[^"\\\n])*+"?|\[\^?(?:\\.|[^\]\\])*+\]?|#[^\n]*|/(?:\\.|\[(?:\\.|[^\]\\\n])*+\]|[^/\\\n\[])++/?'
+    r"|\bjson_schema\s*+\(\s*+(?P<json>[\[{]|true\b|false\b)"
 )
-_INLINE: Final = re.compile(_OPAQUE.pattern + r"|\bjson_schema\s*\(\s*(?P<json>[\[{]|true\b|false\b)")
 _FIRST_PLACE: Final = 0xE000
 _MOST_SCHEMAS: Final = 0xF8FF - _FIRST_PLACE
 _DECODER: Final = json.JSONDecoder()
@@ -112,7 +114,6 @@ def read_grammarbnf(text: str, *, start: str | None = None, folder: Path | None 
     """
     source = Source(text, "grammarbnf")
     blanked, schemas = _without_json(source)
-    reading.check_nesting(Source(blanked, "grammarbnf"), _OPAQUE)
     reader = _Reader(source, schemas, folder)
     reading.parse(_PARSER, source, blanked, _NAMES, reader.handlers)
     rules = reader.imports.add_to(reader.rules)
@@ -164,16 +165,14 @@ class _Reader:
             "rule": self._rule,
             "choice": reading.choice,
             "both": self._both,
-            "sequence": reading.sequence,
-            "repeated": self._repeated,
+            "sequence": self._sequence,
             "complement": lambda children: Not(children[1], self._place(children[0])),
             "text": self._text,
             "regex": lambda children: reading.regex_literal(self._source, children[0]),
             "class": self._class,
             "dot": lambda children: Chars(ALL),
-            "reference": lambda children: Reference(str(children[0]), self._place(children[0])),
+            "reference": lambda children: Reference(children[0], self._place(children[0])),
             "token": lambda children: token(self._source, str(children[0]), self._place(children[0])),
-            "group": lambda children: children[0],
             "capture": lambda children: Capture(str(children[0]), children[1]),
             "shortest": lambda children: Shortest(children[1], self._place(children[0])),
             "schema": self._schema,
@@ -199,21 +198,18 @@ class _Reader:
 
     def _rule(self, children: list[Any]) -> None:
         head, body = children
-        name = str(head)
+        name = head[:-3].rstrip()
         if name in self.rules:
             before = self.places[name]
             raise self._source.error(f"the rule {name!r} is defined twice, first in line {before.line}", head.start_pos)
         self.rules[name] = body
         self.places[name] = self._place(head)
 
-    def _both(self, children: list[Any]) -> Node:
-        return children[0] if len(children) == 1 else Both(tuple(children[::2]), self._place(children[1]))
+    def _both(self, children: list[Any]) -> Both:
+        return Both(tuple(children[::2]), self._place(children[1]))
 
-    def _repeated(self, children: list[Any]) -> Node:
-        node: Node = children[0]
-        for quantifier in children[1:]:
-            node = Repeat(node, *bounds(self._source, str(quantifier), self._place(quantifier)))
-        return node
+    def _sequence(self, children: list[Any]) -> Node:
+        return reading.sequence(self._source, children)
 
     def _text(self, children: list[Any]) -> Node:
         token = children[0]

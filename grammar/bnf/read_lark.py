@@ -35,7 +35,6 @@ from .lalr import Token as Word
 from .lark_common import COMMON
 from .lark_layout import Layout
 from .macros import substrings
-from .read_gbnf import bounds
 from .source import Source
 from .token_names import token
 from .walk import mapped, references
@@ -53,10 +52,11 @@ path: (RULE | TERMINAL) ("." (RULE | TERMINAL))*
 options: OPTIONS
 refused: DIRECTIVE | TEMPLATE
 
-choice: both (_VBAR both)*
-both: sequence (AND sequence)*
-sequence: repeated* ("->" (RULE | TERMINAL))?
-repeated: prefixed QUANTIFIER*
+?choice: both (_VBAR both)*
+?both: sequence (AND sequence)*
+?sequence: _items?
+         | _items? "->" (RULE | TERMINAL) -> named
+_items: prefixed | _items prefixed | _items QUANTIFIER
 ?prefixed: atom | NOT prefixed -> complement
 ?atom: STRING ".." STRING -> range
      | STRING -> text
@@ -66,7 +66,7 @@ repeated: prefixed QUANTIFIER*
      | JSON -> json
      | REGEXJSON -> regex_json
      | GRAMMAR -> grammar
-     | "(" choice ")" -> group
+     | "(" choice ")"
      | "[" choice "]" -> maybe
 
 _NL: /(\r?\n[ \t]*)+/
@@ -77,8 +77,8 @@ RULE: /[!?]{0,2}_?[a-z][_a-z0-9\-]*/
 TERMINAL: /_?[A-Z][_A-Z0-9\-]*/
 PRIORITY: /\.-?[0-9]+/
 NUMBER: /[0-9]+(\.[0-9]+)?/
-STRING: /"(\\.|[^"\\\n])*"i?/
-REGEX: /\/(\\.|[^\/\\\n])+\/[imslux]*/
+STRING: /"[^"\\\n]*+(\\.[^"\\\n]*+)*+"i?/
+REGEX: /\/([^\/\\\n]|\\.)++\/[imslux]*/
 SPECIAL: /<[^<>\s]+>/
 QUANTIFIER.2: /[*+?]|~\s*+[0-9]++(\s*+\.\.\s*+[0-9]++)?|\{\s*+[0-9]*+\s*+(,\s*+[0-9]*+\s*+)?\}/
 JSON: /%json@[0-9]+/
@@ -96,7 +96,6 @@ _NAMES: Final = {
     "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'", "COLON": "':'", "COMMA": "','", "NOT": "'~'",
     "AND": "'&'", "EQUAL": "'='", "DOT": "'.'", "END_OF_TEXT": "the end",
 }  # fmt: skip
-_TILDE: Final = re.compile(r"~\s*+([0-9]++)(?:\s*+(\.\.)\s*+([0-9]++))?")
 _OPTIONS: Final = frozenset({"no_forcing", "allow_initial_skip", "ignore_once", "allow_invalid_utf8"})
 _SKIP: Final = "%ignore"  # no name of a text's own
 
@@ -142,7 +141,7 @@ class _Reader:
             "choice": reading.choice,
             "both": self._both,
             "sequence": self._sequence,
-            "repeated": self._repeated,
+            "named": lambda children: self._sequence(children[:-1]),
             "complement": lambda children: Not(children[1], self._place(children[0])),
             "range": self._range,
             "text": lambda children: self._text(children[0]),
@@ -152,7 +151,6 @@ class _Reader:
             "json": self._json,
             "regex_json": self._regex_json,
             "grammar": self._grammar,
-            "group": lambda children: children[0],
             "maybe": lambda children: Repeat(children[0], 0, 1),
         }
 
@@ -263,24 +261,13 @@ class _Reader:
         what = word if word.startswith("%") else "templates"
         raise self._source.error(f"{what}: not supported", children[0].start_pos, "write the rules out")
 
-    def _both(self, children: list[Any]) -> Node:
-        return children[0] if len(children) == 1 else Both(tuple(children[::2]), self._place(children[1]))
+    def _both(self, children: list[Any]) -> Both:
+        return Both(tuple(children[::2]), self._place(children[1]))
 
     def _sequence(self, children: list[Any]) -> Node:
         # Texts side by side are not joined: they are lexemes of their own.
-        items = tuple(child for child in children if not isinstance(child, Word))
-        return items[0] if len(items) == 1 else Sequence(items) if items else Text("")
-
-    def _repeated(self, children: list[Any]) -> Node:
-        node: Node = children[0]
-        for mark in children[1:]:
-            written = str(mark)
-            if written.startswith("~"):
-                match = _TILDE.fullmatch(written)
-                assert match is not None  # the lexer's own pattern
-                written = f"{{{match[1]},{match[3]}}}" if match[2] else f"{{{match[1]}}}"
-            node = Repeat(node, *bounds(self._source, written, self._place(mark)))
-        return node
+        items = reading.repeated(self._source, children)
+        return items[0] if len(items) == 1 else Sequence(tuple(items)) if items else Text("")
 
     def _string(self, token: Word) -> str:
         body = token[1 : token.rindex('"')]

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from ..errors import BudgetError, GrammarTextError, PatternError
 from ..regular import CharSet, whole_pattern
 from .dialects import foreign
-from .ir import Choice, Node, Place, Regex, Sequence, Text
-from .lalr import Handlers, Parser, Token, Unexpected
+from .ir import Choice, Node, Place, Regex, Repeat, Sequence, Text, Written
+from .lalr import MAX_NESTING, Handlers, Parser, Token, TooDeep, Unexpected
 
 MAX_TEXT: Final = 1_000_000
-MAX_NESTING: Final = 100
+MAX_REPEAT: Final = 1_000_000
 _PLAIN_ESCAPES: Final = {
     "n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "0": "\0", "e": "\x1b",
+    '"': '"', "'": "'", "\\": "\\", "/": "/",
 }  # fmt: skip
 _CODE: Final = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|u\{([0-9A-Fa-f]{1,6})\}")
+_BOUNDS: Final = re.compile(r"[{~]\s*+(\d*+)\s*+(,|\.\.|)\s*+(\d*+)\s*+\}?")
+_MARKS: Final[Mapping[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _FOREIGN: Final = tuple(
     (syntaxes.split(), re.compile(pattern), what, remedy)
     for syntaxes, pattern, what, remedy in (
@@ -33,28 +36,24 @@ _FOREIGN: Final = tuple(
     )
 )  # fmt: skip
 """What other dialects have and these do not: (syntaxes, how it looks, what it is, remedy)."""
-_OPENING: Final = frozenset("([{")
-_CLOSING: Final = frozenset(")]}")
 
 
-class Source:
-    """A grammar text and where its lines begin."""
+class Source(Written):
+    """A grammar text, in one of the syntaxes."""
 
     def __init__(self, text: str, syntax: str) -> None:
         if len(text) > MAX_TEXT:
             raise BudgetError(f"a grammar text of {len(text)} characters exceeds the limit of {MAX_TEXT}")
-        self.text = text
+        super().__init__(text)
         self.syntax = syntax
-        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def place(self, offset: int) -> Place:
         """The line and column of a character."""
-        line = bisect_right(self._lines, offset)
-        return Place(line, offset - self._lines[line - 1] + 1)
+        return Place(self, offset)
 
     def error(self, message: str, at: int | Place, remedy: str | None = None) -> GrammarTextError:
         """An error at an offset or place, to be raised."""
-        place = at if isinstance(at, Place) else self.place(at)
+        place = at if isinstance(at, Place) else Place(self, at)
         return GrammarTextError(message, line=place.line, column=place.column, remedy=remedy)
 
 
@@ -65,6 +64,12 @@ def parse(parser: Parser, source: Source, text: str, names: Mapping[str, str], h
     """
     try:
         parser.parse(text, handlers)
+    except TooDeep as error:
+        place = source.place(error.at)
+        raise BudgetError(
+            f"line {place.line}, column {place.column}: the grammar nests deeper than {MAX_NESTING} levels",
+            remedy="give inner parts rules of their own",
+        ) from None
     except Unexpected as error:
         listed = sorted({names.get(name) or parser.literal(name) for name in error.expected if names.get(name) != ""})
         expected = f"; expected {' or '.join(listed)}" if listed else ""
@@ -84,69 +89,38 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 30 else text[:30] + "...")
 
 
-def check_nesting(source: Source, tokens: re.Pattern[str]) -> None:
-    """Refuses texts whose brackets nest deeper than 100 levels. `tokens` matches what brackets do not count in."""
-    depth = 0
-    at = 0
-    text = source.text
-    for match in tokens.finditer(text):
-        depth = _depth(source, text, at, match.start(), depth)
-        at = match.end()
-    _depth(source, text, at, len(text), depth)
-
-
-def _depth(source: Source, text: str, start: int, end: int, depth: int) -> int:
-    for at in range(start, end):
-        char = text[at]
-        if char in _OPENING:
-            depth += 1
-            if depth > MAX_NESTING:
-                place = source.place(at)
-                raise BudgetError(
-                    f"line {place.line}, column {place.column}: the grammar nests deeper than {MAX_NESTING} levels",
-                    remedy="give inner parts rules of their own",
-                )
-        elif char in _CLOSING:
-            depth -= 1
-    return depth
-
-
 def unescape(source: Source, body: str, offset: int, more: str = "") -> str:
     """The text that the inside of a literal spells. `more`: characters that may be escaped besides quotes and `\\`."""
-    if "\\" not in body:
-        return _well_formed(source, body, offset)
-    out = []
-    at = 0
-    while at < len(body):
-        char = body[at]
-        at += 1
-        if char != "\\":
-            out.append(char)
-            continue
-        text, at = escape(source, body, at, offset, more)
-        out.append(text)
-    return _well_formed(source, "".join(out), offset)
+    if "\\" in body:
+        out: list[str] = []
+        at = 0
+        while (found := body.find("\\", at)) >= 0:
+            text, end = escape(source, body, found + 1, offset, more)
+            out += (body[at:found], text)
+            at = end
+        body = "".join((*out, body[at:]))
+    return body if body.isascii() else _well_formed(source, body, offset)
 
 
 def escape(source: Source, body: str, at: int, offset: int, more: str = "") -> tuple[str, int]:
     """What the escape that goes on at `body[at]`, after its backslash, stands for, and where it ends."""
-    match = _CODE.match(body, at)
-    if match is not None:
-        code = int(next(group for group in match.groups() if group is not None), 16)
-        if code > 0x10FFFF:
-            raise source.error(f"\\{match[0]} is no code point", offset + at - 1)
-        return chr(code), match.end()
     char = body[at : at + 1]
-    if char and char in _PLAIN_ESCAPES:
+    if char in _PLAIN_ESCAPES:
         return _PLAIN_ESCAPES[char], at + 1
-    if char and (char in "\"'\\/" or char in more):
+    if char and char in more:
         return char, at + 1
-    raise source.error(f"unknown escape \\{char}", offset + at - 1, "write a backslash as \\\\")
+    match = _CODE.match(body, at)
+    if match is None:
+        raise source.error(f"unknown escape \\{char}", offset + at - 1, "write a backslash as \\\\")
+    code = int(match[match.lastindex or 0], 16)
+    if code > 0x10FFFF:
+        raise source.error(f"\\{match[0]} is no code point", offset + at - 1)
+    return chr(code), match.end()
 
 
 def _well_formed(source: Source, text: str, offset: int) -> str:
     """Surrogate pairs, as JSON escapes them, are one character; lone ones are none."""
-    if any("\ud800" <= char <= "\udfff" for char in text):
+    if _SURROGATE.search(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         if "\ufffd" in text:
             raise source.error("a lone surrogate is no character", offset)
@@ -223,21 +197,61 @@ def quoted(text: str) -> str:
     return re.sub(r"[\^$.*+?()\[\]{}|/\\-]", r"\\\g<0>", text)
 
 
-def sequence(items: list[Node]) -> Node:
-    """One node for a list, texts side by side joined."""
+def sequence(source: Source, items: list[Any]) -> Node:
+    """One node for nodes and quantifiers, each of which means the node before it; texts side by side are joined."""
     flat: list[Node] = []
-    for item in items:
-        for part in item.items if isinstance(item, Sequence) else (item,):
-            if isinstance(part, Text) and flat and isinstance(flat[-1], Text):
-                flat[-1] = Text(flat[-1].text + part.text)
-            elif part != Text(""):
-                flat.append(part)
+    texts: list[str] = []
+    for item in repeated(source, items):
+        for part in item.items if type(item) is Sequence else (item,):
+            if type(part) is Text:
+                texts.append(part.text)
+                continue
+            if texts:
+                flat += _joined(texts)
+                texts = []
+            flat.append(part)
+    flat += _joined(texts)
     return flat[0] if len(flat) == 1 else Sequence(tuple(flat)) if flat else Text("")
+
+
+def repeated(source: Source, items: list[Any]) -> list[Node]:
+    """The nodes of a list of nodes and quantifiers, each of which means the node before it."""
+    nodes: list[Node] = []
+    for item in items:
+        if type(item) is Token:
+            nodes[-1] = Repeat(nodes[-1], *bounds(source, item, item.start_pos))
+        else:
+            nodes.append(item)
+    return nodes
+
+
+def _joined(texts: list[str]) -> tuple[Text, ...]:
+    whole = "".join(texts)
+    return (Text(whole),) if whole else ()
 
 
 def choice(alternatives: list[Node]) -> Node:
     """One node for alternatives; those of an alternative that is a choice are its own."""
     flat: list[Node] = []
     for item in alternatives:
-        flat += item.alternatives if isinstance(item, Choice) and item.alternatives else (item,)
+        if type(item) is Choice and item.alternatives:
+            flat += item.alternatives
+        else:
+            flat.append(item)
     return flat[0] if len(flat) == 1 else Choice(tuple(flat))
+
+
+def bounds(source: Source, written: str, at: int) -> tuple[int, int | None]:
+    """The bounds that `*`, `+`, `?`, `{n}`, `{n,}`, `{,m}`, `{n,m}`, or Lark's `~n` or `~n..m`, gives."""
+    if written in _MARKS:
+        return _MARKS[written]
+    match = _BOUNDS.fullmatch(written)
+    if match is None or not (match[1] or match[3]):
+        raise source.error(f"a repetition without numbers, {written}", at)
+    low = int(match[1] or 0)
+    high = low if not match[2] else int(match[3]) if match[3] else None
+    if high is not None and high < low:
+        raise source.error(f"the repetition {written} has its bounds the wrong way round", at)
+    if max(low, high or 0) > MAX_REPEAT:
+        raise source.error(f"the repetition {written} exceeds {MAX_REPEAT}", at)
+    return low, high
