@@ -250,25 +250,31 @@ class Rows:
             return
         edges: dict[CharSet, set[tuple[int, int]]] = {}
         tokens: list[tuple[frozenset[int], bool, tuple[int, int]]] = []
-        for state, places in _places(states).items():
+        for state, place in states:
             info = self._cells.info(state)
             for chars, target in info.edges:
-                edges.setdefault(chars, set()).update([(target, place) for place in places])
-            tokens += [(ids, not_these, (to, place)) for (ids, not_these), to in info.tokens for place in places]
+                if chars in edges:
+                    edges[chars].add((target, place))
+                else:
+                    edges[chars] = {(target, place)}
+            if info.tokens:
+                tokens += [(ids, not_these, (to, place)) for (ids, not_these), to in info.tokens]
+        events = self._events_of(states) if self._content[row][2] else 0
         blocks = [
             (bits, ranges, self._value(self._without_fewer(targets))) for bits, ranges, targets in _split(edges)
         ]
-        values = np.zeros(256, np.int32)
-        self._fill(values, blocks)
         if tokens:
             self._tables.token_rows[row] = self._token_edges(tokens)
-        events = self._events_of(states) if self._content[row][2] else 0
+        few = _few(blocks, events)
+        if few is not None:
+            self._tables.set_sparse(row, 0, few.items())
+            if row not in few.values():
+                return
+        values = np.zeros(256, np.int32)
+        self._fill(values, blocks)
         if events:
             values[_bytes_of(events)] = 0
-        used = values.nonzero()[0]
-        if len(used) <= _SPARSE_UP_TO:
-            self._tables.set_sparse(row, 0, zip(used.tolist(), values[used].tolist(), strict=True))
-        else:
+        if few is None:
             self._tables.rows[row] = values
         self._note_loops(row, values, blocks, events)
 
@@ -424,6 +430,19 @@ def _places(states: States) -> dict[int, list[int]]:
     return by_state(states)
 
 
+def _few(blocks: list[tuple[int, Ranges, int]], events: int) -> dict[int, int] | None:
+    """What bytes lead to, without those of `events`; None if there are many, or longer characters among them."""
+    few: dict[int, int] = {}
+    for bits, ranges, value in blocks:
+        if ranges or len(few) + bits.bit_count() > _SPARSE_UP_TO:
+            return None
+        bits &= ~events
+        while bits:
+            few[(bits & -bits).bit_length() - 1] = value
+            bits &= bits - 1
+    return few
+
+
 def _split(edges: dict[CharSet, set[tuple[int, int]]]) -> list[tuple[int, Ranges, States]]:
     """Disjoint classes of characters, as bits of the ASCII ones and ranges of the others, with all targets of each."""
     if len(edges) == 1:
@@ -461,6 +480,10 @@ def _split(edges: dict[CharSet, set[tuple[int, int]]]) -> list[tuple[int, Ranges
         every = frozenset(targets).union(*(known for bits, known in blocks if bits & bit))
         ascii_[every] = ascii_.get(every, 0) | bit
     beyond: dict[States, list[tuple[int, int]]] = {}
+    if len(wide) == 1:
+        (chars, targets), = wide.items()
+        beyond[frozenset(targets)] = list(chars.wide)
+        wide = {}
     for block in partition(chars - ASCII for chars in wide):
         there = frozenset[tuple[int, int]]().union(*(found for chars, found in wide.items() if chars & block))
         beyond.setdefault(there, []).extend(block.wide)
