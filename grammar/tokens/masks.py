@@ -116,10 +116,10 @@ class Masks:
         self._effort: dict[int, int] = {}
         self._widely: dict[int, bool] = {}
         self._disjoint: dict[tuple[int, int], bool] = {}
-        words: dict[int, int] = {}
+        words = dict.fromkeys([end >> 5 for end in vocabulary.eos_ids], 0)
         for end in vocabulary.eos_ids:
-            words[end >> 5] = words.get(end >> 5, 0) | 1 << (end & 31)
-        self._eos_words = words
+            words[end >> 5] |= 1 << (end & 31)
+        self._eos_words = [(word, np.uint32(bits).astype(np.int32)) for word, bits in words.items()]
         self.computed = 0
         self.visited = 0
 
@@ -437,9 +437,11 @@ class Masks:
         return changed, mask[changed]
 
     def _with_eos(self, base: int, words: Indexes, values: Int32s) -> tuple[Indexes, Int32s]:
-        changed = dict(zip(words.tolist(), values.tolist(), strict=True))
-        for word, bits in self._eos_words.items():
-            old = changed.get(word)
-            changed[word] = (int(self.rows.table[base, word]) if old is None else old) | bits
-        wrapped = np.array(list(changed.values()), np.int64).astype(np.uint32).view(np.int32)
-        return np.array(list(changed), np.intp), wrapped
+        for word, bits in self._eos_words:
+            at = np.flatnonzero(words == word)
+            if len(at):
+                values[at] |= bits
+            else:
+                words = np.append(words, word)
+                values = np.append(values, self.rows.table[base, word] | bits)
+        return words, values
