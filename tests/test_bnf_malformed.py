@@ -76,6 +76,9 @@ HOSTILE: list[tuple[str, str, Syntax, str]] = [
      + '\nr5000 ::= "x"', "gbnf", "x"),
     ("5,000 rules in a ring", "\n".join(f'r{i} ::= "a" r{(i + 1) % 5000}?' for i in range(5000)).replace("r0?", "root?")
      .replace("r0 ", "root "), "gbnf", "a" * 6000),
+    ("characters in 3,000 rules in a ring", "root ::= r0\n"
+     + "\n".join(f'r{i} ::= [a-z] | "b" r{(i + 1) % 3000} "c"' for i in range(3000)), "gbnf", "b" * 20 + "a" + "c" * 20),
+    ("250,000 texts in a row", "root ::= " + '"a" ' * 249_000, "gbnf", "a"),
     ("ambiguity that doubles", "root ::= r0\n" + NESTED, "gbnf", "ab" * 300),
     ("palindromes", 'root ::= "a" root "a" | "b" root "b" | [ab]?', "gbnf", "ab" * 300 + "ba" * 300),
     ("palindromes of one letter", 'root ::= "a" root "a" | "b" root "b" | [ab]?', "gbnf", "a" * 1000),

@@ -69,6 +69,13 @@ def test_what_the_bnf_family_shares(body: str, node: object, syntax: str) -> Non
     assert grammar.start == "root"
 
 
+def test_a_rule_may_have_the_name_of_a_keyword() -> None:
+    rules = read('%import numbers.integer as as\nroot ::= as in "x"\nin ::= as').rules
+    assert rules["root"] == Sequence((Reference("as"), Reference("in"), Text("x")))
+    assert rules["as"] == Reference("numbers.integer")
+    assert read('root ::= as\nas ::= "x"').rules["as"] == Text("x")
+
+
 @pytest.mark.parametrize(
     ("body", "node"),
     [

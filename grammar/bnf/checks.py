@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from ..errors import BudgetError, GrammarTextError
+from ..errors import GrammarTextError
 from .analysis import NEVER, Analysis
-from .ir import Capture, Grammar, Node, Place, Reference
-from .lower import Lowered
-from .walk import children
-
-MAX_NODES = 500_000
+from .ir import Grammar, Place
+from .lower import START, Lowered
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,56 +27,33 @@ class GrammarReport:
     warnings: tuple[str, ...] = ()
 
 
-def check_references(grammar: Grammar) -> GrammarReport:
-    """Raises GrammarTextError for a rule that is not defined, BudgetError for a grammar that is absurdly large."""
-    rules = grammar.rules
-    if grammar.start not in rules:
-        raise GrammarTextError(
-            f"the rule to start with, {grammar.start!r}, is not defined", remedy="define it, or name another with start"
-        )
-    called: dict[str, list[str]] = {}
-    captures: dict[str, None] = {}
-    count = 0
-    for name, rule in rules.items():
-        called[name] = []
-        waiting: list[Node] = [rule]
-        while waiting:
-            node = waiting.pop()
-            count += 1
-            if count > MAX_NODES:
-                raise BudgetError(f"the grammar has more than {MAX_NODES} parts")
-            if isinstance(node, Reference):
-                if node.name not in rules:
-                    raise _error(f"the rule {node.name!r} is not defined", node.place)
-                called[name].append(node.name)
-            elif isinstance(node, Capture):
-                captures[node.name] = None
-            waiting += children(node)
-    used = {grammar.start}
-    names = [grammar.start]
-    while names:
-        for name in called[names.pop()]:
-            if name not in used:
-                used.add(name)
-                names.append(name)
-    unused = tuple(name for name in rules if name not in used)
+def report(grammar: Grammar, lowered: Lowered) -> GrammarReport:
+    """What the rules of a grammar are used for."""
+    used = {START}
+    waiting = [START]
+    while waiting:
+        for rule in lowered.calls[waiting.pop()]:
+            if rule not in used:
+                used.add(rule)
+                waiting.append(rule)
+    unused = tuple([name for rule, name in enumerate(lowered.names) if rule not in used])
     return GrammarReport(
-        used=tuple(name for name in rules if name in used),
+        used=tuple([name for rule, name in enumerate(lowered.names) if rule in used and rule != START]),
         unused=unused,
-        captures=tuple(captures),
-        warnings=tuple(_unused(grammar, name) for name in unused),
+        captures=tuple(lowered.captures),
+        warnings=tuple([_unused(grammar, name) for name in unused]),
     )
 
 
-def check_productive(grammar: Grammar, lowered: Lowered, analysis: Analysis, report: GrammarReport) -> None:
+def check_productive(grammar: Grammar, lowered: Lowered, analysis: Analysis, used: Collection[str]) -> None:
     """Raises GrammarTextError for a rule in use that derives no text, as `root ::= root`."""
-    numbers = {name: number for number, name in enumerate(lowered.names)}
-    for name in report.used:
-        number = numbers[name]
-        if analysis.cost[lowered.bodies[number]] == NEVER and number not in lowered.apart:
-            raise _error(
-                f"the rule {name!r} derives no text: none of its alternatives ever ends",
-                grammar.places.get(name, Place()),
+    for rule, body in enumerate(lowered.bodies):
+        if analysis.cost[body] == NEVER and rule not in lowered.apart and lowered.names[rule] in used:
+            place = grammar.places.get(lowered.names[rule], Place())
+            raise GrammarTextError(
+                f"the rule {lowered.names[rule]!r} derives no text: none of its alternatives ever ends",
+                line=place.line,
+                column=place.column,
             )
 
 
@@ -86,7 +61,3 @@ def _unused(grammar: Grammar, name: str) -> str:
     place = grammar.places.get(name, Place())
     where = f"line {place.line}, column {place.column}: " if place.line else ""
     return f"{where}the rule {name!r} is never used"
-
-
-def _error(message: str, place: Place) -> GrammarTextError:
-    return GrammarTextError(message, line=place.line, column=place.column)

@@ -1,9 +1,8 @@
 """From the one form of grammars to the automaton, through all stages.
 
-    checks      references, rules that derive nothing, unused ones
-    terminals   `&`, `~` and shortest matches to languages
-    lower       to numbered nodes; direct recursion to loops
+    lower       to numbered nodes; `&`, `~` and shortest matches to languages (terminals), direct recursion to loops
     analysis    shortest texts, first and following bytes, what is put where it is called
+    checks      rules that derive nothing, unused ones
     automaton   rows and frames, lazily
 """
 
@@ -15,14 +14,14 @@ from typing import Any
 from ..automaton.automaton import JsonAutomaton
 from ..automaton.tables import Tables
 from ..errors import BudgetError, GrammarError, GrammarTextError
-from . import terminals
 from .analysis import Analysis
 from .automaton import GrammarAutomaton
 from .captures import OrderedPool, Parser
-from .checks import GrammarReport, check_productive, check_references
+from .checks import GrammarReport, check_productive, report
 from .embed import Embedder
 from .ir import Grammar, JsonSchema
 from .lower import TokenNames, lowered
+from .terminals import Terminals
 
 EmbeddedJson = Callable[[Any, Mapping[str, Any]], JsonAutomaton]
 """Makes the automaton of an embedded schema, from the schema and its options."""
@@ -40,18 +39,18 @@ def compile_grammar(
     Raises GrammarTextError for wrong rules, with their place; what schemas raise; BudgetError for what is too large.
     """
     try:
-        report = check_references(grammar)
-        flat = terminals.lower(grammar)
-        plain = lowered(flat, vocabulary)
+        terminals = Terminals(grammar.rules)
+        plain = lowered(grammar, vocabulary, terminals)
+        found = report(grammar, plain)
         schemas = [_schema(schema, json) for schema in plain.schemas]
         embedder = Embedder(tables, schemas)
         analysis = Analysis(plain, embedder.costs)
-        check_productive(grammar, plain, analysis, report)
+        check_productive(grammar, plain, analysis, found.used)
         automaton = GrammarAutomaton(tables, plain, analysis, embedder)
-        if report.captures:
-            ordered = lowered(flat, vocabulary, OrderedPool())
+        if found.captures:
+            ordered = lowered(grammar, vocabulary, terminals, OrderedPool())
             automaton.parser = Parser(ordered, schemas, tokens)
-        return automaton, report
+        return automaton, found
     except RecursionError:
         raise BudgetError("the grammar nests too deep for the stack that is left here") from None
 

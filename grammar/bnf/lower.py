@@ -1,19 +1,42 @@
-"""From the one form of grammars to numbered nodes: names resolved, free text and bounds made plain, direct recursion
-made loops where that is the same language.
+"""From the one form of grammars to numbered nodes: names resolved, free text and bounds made plain, `&`, `~` and
+shortest matches made languages, direct recursion made loops where that is the same language.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ..errors import BudgetError, GrammarTextError
-from .ir import Capture, Chars, Choice, Free, Grammar, JsonSchema, Node, Reference, Regex, Repeat, Sequence, Text, Token
+from .components import components, recursive
+from .ir import (
+    Both,
+    Capture,
+    Chars,
+    Choice,
+    Free,
+    Grammar,
+    JsonSchema,
+    Node,
+    Not,
+    Reference,
+    Regex,
+    Repeat,
+    Sequence,
+    Shortest,
+    Text,
+    Token,
+)
 from .nodes import ALT, CALL, CHARS, REP, SEQ, STAR, Pool
+from .terminals import Terminals
 from .triggers import free_text
+from .walk import references
 
+T = TypeVar("T")
 MAX_DEPTH: Final = 300
+MAX_NODES: Final = 500_000
 START: Final = 0
 """The rule that stands for a whole text; no rule refers to it."""
 
@@ -22,15 +45,21 @@ START: Final = 0
 class Lowered:
     """A grammar of numbered rules; rule START is the whole text.
 
-    bodies   the node of each rule, `names` its name
-    schemas  the embedded schemas, by number
-    apart    by rule: the characters that stand where it is called, and no more in its body
+    bodies    the node of each rule, `names` its name
+    calls     by rule: the rules that it refers to
+    groups    the rules that call each other, callees before callers
+    schemas   the embedded schemas, by number
+    captures  the names of captured parts
+    apart     by rule: the characters that stand where it is called, and no more in its body
     """
 
     pool: Pool = field(default_factory=Pool)
     bodies: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
+    calls: list[list[int]] = field(default_factory=list)
+    groups: list[list[int]] = field(default_factory=list)
     schemas: list[JsonSchema] = field(default_factory=list)
+    captures: dict[str, None] = field(default_factory=dict)
     apart: dict[int, int] = field(default_factory=dict)
 
 
@@ -41,64 +70,98 @@ class TokenNames(NamedTuple):
     eos: frozenset[int]
 
 
-def lowered(grammar: Grammar, vocabulary: TokenNames, pool: Pool | None = None) -> Lowered:
-    """The grammar as nodes of a pool, or of a fresh one, in which direct recursion becomes loops.
+def lowered(grammar: Grammar, vocabulary: TokenNames, terminals: Terminals, pool: Pool | None = None) -> Lowered:
+    """The grammar as nodes of a pool, or of a fresh one, in which direct recursion becomes loops. `terminals`: of it.
 
-    References must be defined (`checks.check_references`). Raises GrammarTextError for a token that the vocabulary does
-    not have, BudgetError where the grammar nests too deep.
+    Raises GrammarTextError for a rule that is not defined and for a token that the vocabulary does not have,
+    BudgetError where the grammar nests too deep or is absurdly large.
     """
+    if grammar.start not in grammar.rules:
+        raise GrammarTextError(
+            f"the rule to start with, {grammar.start!r}, is not defined", remedy="define it, or name another with start"
+        )
     result = Lowered() if pool is None else Lowered(pool)
-    lowering = _Lowering(result, {name: i + 1 for i, name in enumerate(grammar.rules)}, vocabulary)
     result.names = ["", *grammar.rules]
-    result.bodies = [result.pool.call(lowering.numbers[grammar.start])]
-    for number, body in enumerate(grammar.rules.values(), 1):
-        node = lowering.node(body, 0)
-        result.bodies.append(without_direct_recursion(result.pool, number, node) if pool is None else node)
+    lowering = _Lowering(result, grammar, vocabulary, terminals)
+    start = lowering.numbers[grammar.start]
+    result.bodies = [result.pool.call(start)]
+    result.calls = [[start]]
+    for number, rule in enumerate(grammar.rules.values(), 1):
+        lowering.called = {}
+        body = lowering.node(rule, 0)
+        if pool is None and number in lowering.called:
+            body = without_direct_recursion(result.pool, number, body)
+            if not _holds(result.pool, body, number):
+                del lowering.called[number]
+        result.bodies.append(body)
+        result.calls.append(list(lowering.called))
+    result.groups = components(result.calls)
     if pool is None:
         with_characters_apart(result)
     return result
 
 
 class _Lowering:
-    def __init__(self, result: Lowered, numbers: Mapping[str, int], vocabulary: TokenNames) -> None:
-        self.numbers = numbers
+    def __init__(self, result: Lowered, grammar: Grammar, vocabulary: TokenNames, terminals: Terminals) -> None:
+        self.numbers = {name: number for number, name in enumerate(grammar.rules, 1)}
+        self.called: dict[int, None] = {}
         self._result = result
         self._pool = result.pool
         self._vocabulary = vocabulary
+        self._terminals = terminals
+        self._count = 0
 
     def node(self, node: Node, depth: int) -> int:
         if depth > MAX_DEPTH:
             raise BudgetError(f"the grammar nests deeper than {MAX_DEPTH} levels", remedy="give inner parts rules")
         depth += 1
         pool = self._pool
-        match node:
-            case Text(text):
-                return pool.text(text)
-            case Chars(chars):
-                return pool.chars(chars)
-            case Regex(language):
-                return self._regex(language)
-            case Sequence(items):
-                return pool.seq([self.node(item, depth) for item in items])
-            case Choice(alternatives):
-                return pool.alt([self.node(item, depth) for item in alternatives])
-            case Repeat(item, low, high):
-                return pool.rep(self.node(item, depth), low, high)
-            case Reference(name):
-                return pool.call(self.numbers[name])
-            case Capture(name, item):
-                return pool.capture(name, self.node(item, depth))
-            case JsonSchema():
-                self._result.schemas.append(node)
-                return pool.json(len(self._result.schemas) - 1)
-            case Token():
-                ids = node.ids | self._named(node)
-                return pool.token(ids | self._vocabulary.eos if node.negated else ids, node.negated)
-            case Free():
-                contents = [self.node(tag.content, depth) for tag in node.tags]
-                return free_text(pool, node, contents)
-            case _:
-                raise TypeError(f"{type(node).__name__} is not lowered yet: call terminals.lower first")
+        if isinstance(node, Text):
+            return pool.text(node.text)
+        if isinstance(node, Reference):
+            return pool.call(self._rule(node))
+        if isinstance(node, Sequence):
+            return pool.seq([self.node(item, depth) for item in self._counted(node.items)])
+        if isinstance(node, Repeat):
+            return pool.rep(self.node(node.item, depth), node.low, node.high)
+        if isinstance(node, Choice):
+            return pool.alt([self.node(item, depth) for item in self._counted(node.alternatives)])
+        if isinstance(node, Chars):
+            return pool.chars(node.set)
+        if isinstance(node, Regex):
+            return self._regex(node.language)
+        if isinstance(node, Capture):
+            self._result.captures[node.name] = None
+            return pool.capture(node.name, self.node(node.item, depth))
+        if isinstance(node, JsonSchema):
+            self._result.schemas.append(node)
+            return pool.json(len(self._result.schemas) - 1)
+        if isinstance(node, Token):
+            ids = node.ids | self._named(node)
+            return pool.token(ids | self._vocabulary.eos if node.negated else ids, node.negated)
+        if isinstance(node, Free):
+            return free_text(pool, node, [self.node(tag.content, depth) for tag in self._counted(node.tags)])
+        assert isinstance(node, Both | Not | Shortest)
+        regular = self._terminals.without_operators(node)
+        for part in references(node):  # rules of which a language was made are used as well
+            self._rule(part)
+        return self.node(regular, depth)
+
+    def _counted(self, parts: SequenceOf[T]) -> SequenceOf[T]:
+        self._count += len(parts)
+        if self._count > MAX_NODES:
+            raise BudgetError(f"the grammar has more than {MAX_NODES} parts")
+        return parts
+
+    def _rule(self, reference: Reference) -> int:
+        number = self.numbers.get(reference.name)
+        if number is None:
+            place = reference.place
+            raise GrammarTextError(
+                f"the rule {reference.name!r} is not defined", line=place.line, column=place.column
+            )
+        self.called[number] = None
+        return number
 
     def _named(self, node: Token) -> frozenset[int]:
         known = self._vocabulary.special
@@ -160,10 +223,12 @@ def with_characters_apart(grammar: Lowered) -> None:
     """
     pool, bodies = grammar.pool, grammar.bodies
     apart = grammar.apart
-    for rule, body in enumerate(bodies):
-        if rule != START and pool[body][0] == ALT:
-            characters = [item for item in pool[body][1] if pool[item][0] == CHARS]
-            if characters and len(characters) < len(pool[body][1]) and _comes_again(grammar, rule):
+    again = recursive(grammar.calls, grammar.groups)
+    for rule in sorted(again):
+        body = pool[bodies[rule]]
+        if body[0] == ALT:
+            characters = [item for item in body[1] if pool[item][0] == CHARS]
+            if characters and len(characters) < len(body[1]):
                 apart[rule] = characters[0]
     if not apart:
         return
@@ -192,16 +257,15 @@ def with_characters_apart(grammar: Lowered) -> None:
     bodies[:] = [spread(body) for body in bodies]
 
 
-def _comes_again(grammar: Lowered, rule: int) -> bool:
-    seen: set[int] = set()
-    waiting = [grammar.bodies[rule]]
+def _holds(pool: Pool, body: int, rule: int) -> bool:
+    """Whether a body calls a rule itself."""
+    seen = {body}
+    waiting = [body]
     while waiting:
-        kind, *rest = grammar.pool[waiting.pop()]
+        kind, *rest = pool[waiting.pop()]
         if kind == CALL and rest[0] == rule:
             return True
-        children = rest[0] if kind in (SEQ, ALT) else (rest[0],) if kind in (STAR, REP) else ()
-        children = (grammar.bodies[rest[0]],) if kind == CALL else children
-        for child in children:
+        for child in rest[0] if kind in (SEQ, ALT) else (rest[0],) if kind in (STAR, REP) else ():
             if child not in seen:
                 seen.add(child)
                 waiting.append(child)

@@ -70,9 +70,9 @@ class Pool:
     def text(self, text: str, at: int = 0) -> int:
         """The text from `at` on."""
         left = len(text) - at
-        if left == 0:
-            return self.empty
-        return self.chars(CharSet.char(ord(text[at]))) if left == 1 else self._add((TEXT, text, at))
+        if left > 1:
+            return self._add((TEXT, text, at))
+        return self.chars(CharSet.char(ord(text[at]))) if left else self.empty
 
     def dfa(self, dfa: Dfa, state: int | None) -> int:
         """The words of an automaton from a state on; None: there are none."""
@@ -82,12 +82,12 @@ class Pool:
         """One after the other."""
         flat: list[int] = []
         for item in items:
-            kind = self.nodes[item][0]
-            if item == self.nothing:
-                return self.nothing
-            if kind == SEQ:
-                flat += self.nodes[item][1]
-            elif kind != EMPTY:
+            node = self.nodes[item]
+            if node[0] == SEQ:
+                flat += node[1]
+            elif item == self.nothing:
+                return item
+            elif item != self.empty:
                 flat.append(item)
         if not flat:
             return self.empty
@@ -95,16 +95,24 @@ class Pool:
 
     def alt(self, items: Iterable[int]) -> int:
         """Any of these; single characters become one set."""
+        nodes = self.nodes
         flat: dict[int, None] = {}
+        sets: list[int] = []
+        texts: list[int] = []
         for item in items:
-            flat.update(dict.fromkeys(self.nodes[item][1] if self.nodes[item][0] == ALT else (item,)))
-        sets = [item for item in flat if self.nodes[item][0] == CHARS]
+            for part in nodes[item][1] if nodes[item][0] == ALT else (item,):
+                if part not in flat:
+                    flat[part] = None
+                    kind = nodes[part][0]
+                    if kind == CHARS:
+                        sets.append(part)
+                    elif kind == TEXT and nodes[part][2] == 0:
+                        texts.append(part)
         if len(sets) > 1:
-            merged = self.chars(CharSet.of(*(pair for item in sets for pair in self.nodes[item][1].ranges())))
-            flat = dict.fromkeys(merged if self.nodes[item][0] == CHARS else item for item in flat)
-        texts = [item for item in flat if self.nodes[item][0] == TEXT and self.nodes[item][2] == 0]
+            merged = self.chars(CharSet.of(*(pair for item in sets for pair in nodes[item][1].ranges())))
+            flat = dict.fromkeys(merged if nodes[item][0] == CHARS else item for item in flat)
         if len(texts) >= _MANY_TEXTS:  # one automaton reads them all
-            words = words_dfa(self.nodes[item][1] for item in texts)
+            words = words_dfa(nodes[item][1] for item in texts)
             place = self.dfa(words, words.start)
             listed = set(texts)
             flat = dict.fromkeys(place if item in listed else item for item in flat)

@@ -10,7 +10,6 @@ from .ir import Grammar
 from .read_gbnf import read_gbnf
 from .read_grammarbnf import read_grammarbnf
 from .read_lark import read_lark
-from .terminals import lower
 
 Syntax: TypeAlias = Literal["grammarbnf", "gbnf", "ebnf", "lark"]
 SYNTAXES: Final[tuple[Syntax, ...]] = get_args(Syntax)
@@ -36,8 +35,3 @@ def read(text: str, syntax: Syntax = "grammarbnf", *, start: str | None = None, 
         case "lark":
             return read_lark(text, start=start or "start")
     raise GrammarTextError(f"unknown syntax {syntax!r}", remedy=f"one of {', '.join(SYNTAXES)}")
-
-
-def read_lowered(text: str, syntax: Syntax = "grammarbnf", *, start: str | None = None) -> Grammar:
-    """The grammar as the automaton takes it: without Both, Not and Shortest."""
-    return lower(read(text, syntax, start=start))

@@ -28,7 +28,7 @@ from .ir import (
     Text,
     Token,
 )
-from .walk import children, mapped
+from .walk import mapped
 
 _MAX_DEPTH = 200
 
@@ -38,36 +38,29 @@ def lower(grammar: Grammar) -> Grammar:
 
     Raises GrammarTextError where an operand of one is not regular: it holds recursion, a schema, a token or free text.
     """
-    if not any(map(_has_operators, grammar.rules.values())):
-        return grammar
-    lowering = _Lowering(grammar.rules)
-    return replace(grammar, rules={name: lowering.node(rule) for name, rule in grammar.rules.items()})
+    terminals = Terminals(grammar.rules)
+    return replace(grammar, rules={name: terminals.without_operators(rule) for name, rule in grammar.rules.items()})
 
 
-def _has_operators(rule: Node) -> bool:
-    waiting = [rule]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Both | Not | Shortest):
-            return True
-        waiting += children(node)
-    return False
+class Terminals:
+    """The languages of parts that are regular. `rules`: what they may refer to."""
 
-
-class _Lowering:
     def __init__(self, rules: Mapping[str, Node]) -> None:
         self._rules = rules
         self._languages: dict[str, Language] = {}
+        self._known: dict[int, tuple[Node, Regex]] = {}
         self._open: list[str] = []
 
-    def node(self, node: Node) -> Node:
-        """`node` without surface operators."""
+    def without_operators(self, node: Node) -> Node:
+        """`node` with Both, Not and Shortest replaced by what they mean. Raises as `lower`."""
         if isinstance(node, Shortest) and isinstance(node.item, Capture):
             captured = node.item
-            return Capture(captured.name, self.node(Shortest(captured.item, node.place)))
+            return Capture(captured.name, self.without_operators(Shortest(captured.item, node.place)))
         if isinstance(node, Both | Not | Shortest):
-            return Regex(self._language(node, node.place, 0))
-        return mapped(node, self.node)
+            if id(node) not in self._known:
+                self._known[id(node)] = node, Regex(self._language(node, node.place, 0))
+            return self._known[id(node)][1]
+        return mapped(node, self.without_operators)
 
     def _language(self, node: Node, place: Place, depth: int) -> Language:
         if depth > _MAX_DEPTH:

@@ -55,7 +55,7 @@ class CharSet:
     def char(code_point: int) -> CharSet:
         """The set of one code point (the empty set for a surrogate)."""
         if code_point < 0x80:
-            return _intern(1 << code_point, ())
+            return _ASCII_CHARS[code_point]
         return CharSet.of((code_point, code_point))
 
     @staticmethod
@@ -251,6 +251,7 @@ _PRINTABLE = (1 << 0x7F) - (1 << 0x21)
 
 EMPTY_SET = _intern(0, ())
 ALL = _intern(_ASCII_ALL, _WIDE_ALL)
+_ASCII_CHARS = tuple([_intern(1 << code_point, ()) for code_point in range(0x80)])
 DIGIT = CharSet.of((0x30, 0x39))
 WORD = DIGIT | CharSet.of((0x41, 0x5A), (0x61, 0x7A), (0x5F, 0x5F))
 LINE_END = CharSet.of((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
