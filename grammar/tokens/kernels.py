@@ -489,7 +489,7 @@ def walk_kernel() -> Any:
         counters[walkcodes.MISSES] = miss_count; counters[walkcodes.VISITED] = visited
         counters[walkcodes.EXITS] = exit_count; counters[walkcodes.DEPENDENT] = dependent_count
         counters[walkcodes.LOWEST] = lowest; counters[walkcodes.OPENED] = opened
-        if pending_count == 0:
+        if pending_count == 0 and (mode & walkcodes.MORE) == 0:
             scan = 0
             while scan < changed:
                 value[scan] = mask[index[scan]]; touched[index[scan]] = 0; scan = scan + 1

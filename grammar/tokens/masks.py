@@ -17,7 +17,7 @@ from .rows import EMPTY, NONE, BaseRow, MaskRows
 from .runs import Runs
 from .spaces import SPACE, Place, Spaced, Spaces, placed
 from .vocabulary import MAIN, Vocabulary
-from .walkcodes import AFTER, BELOW, BELOW_OWN
+from .walkcodes import AFTER, BELOW, BELOW_OWN, ITEM
 from .walker import NO_ITEMS, NO_WORDS, NOTHING, Changes, Indexes, Item, Walker
 
 Int32s = npt.NDArray[np.int32]
@@ -40,12 +40,15 @@ class SparseMask(NamedTuple):
 class Plan(NamedTuple):
     """What to walk for a mask: the base row, then exits that the configuration completes, then items.
 
+    items   those that undo what the base row or exits allow are the last of them
+    later   items for when all these are done
     lowest  the smallest stack that was looked at for it
     """
 
     base: BaseRow
     items: list[Item]
     exits: Int32s = NO_ITEMS
+    later: tuple[Item, ...] = ()
     lowest: int = NO_STACK
 
 
@@ -114,6 +117,7 @@ class Masks:
         self._sharing: dict[tuple[int, int, int], Position] = {}
         self._copies: dict[tuple[int, int], bool] = {}
         self._effort: dict[int, int] = {}
+        self._learned: set[int] = set()
         self._widely: dict[int, bool] = {}
         self._disjoint: dict[tuple[int, int], bool] = {}
         words = dict.fromkeys([end >> 5 for end in vocabulary.eos_ids], 0)
@@ -216,9 +220,10 @@ class Masks:
             plan = Plan(self._fixed, [(MAIN, BELOW, frame, row, count, 0)])
         base = plan.base.table_row
         changes = Changes()
-        depth, lowest = 0, plan.lowest
-        if plan.items or len(plan.exits):
-            changes = walker.walk(plan.items, base=base, exits=plan.exits, frame=frame, count=count, stack=stack)
+        depth = 0
+        _, items, exits, later, lowest = plan
+        if items or later or len(exits):
+            changes = walker.walk(items, base=base, exits=exits, later=later, frame=frame, count=count, stack=stack)
             self._learn(row, frame, walker.visited)
             lowest = min(walker.lowest, lowest)
         while stack > lowest:  # what waited there, or that nothing did, has had a say
@@ -276,16 +281,16 @@ class Masks:
     def _with_space(self, plan: Plan, spaced: Spaced) -> Plan:
         """A plan and what begins with a space."""
         at = spaced.place
-        inside = self._plan_part(spaced.part, at.row, at.frame, 0, self._spaces.root)
-        items: list[Item] = [(*item[:6], at.stack) for item in inside.items]
-        items += plan.items
-        if spaced.rest is not None:
-            items.append(spaced.rest)
-        exits = placed(inside.exits, at) if len(inside.exits) else NO_ITEMS
-        if len(plan.exits):
-            exits = np.concatenate((plan.exits, exits))
+        inside = self._placed(self._plan_part(spaced.part, at.row, at.frame, 0, self._spaces.root), at)
+        exits = np.concatenate((plan.exits, inside.exits)) if len(plan.exits) else inside.exits
         base = inside.base if plan.base is self._fixed else self._parts.union(plan.base, inside.base)
-        return Plan(base, items, exits, min(plan.lowest, at.lowest))
+        later = plan.later + spaced.rest
+        return Plan(base, inside.items + plan.items, exits, later, min(plan.lowest, at.lowest))
+
+    def _placed(self, plan: Plan, at: Place) -> Plan:
+        """The plan of a row that a text comes to before it has read anything of the mask."""
+        items: list[Item] = [item if len(item) == ITEM else (*item, at.stack) for item in plan.items]
+        return plan._replace(items=items, exits=placed(plan.exits, at))
 
     def _plan_ending(self, row: int, frame: int, count: int, label: int, stack: int) -> Plan:
         """The plan of a row whose lexeme may have ended: what it reads itself, and what may come after the end."""
@@ -295,6 +300,11 @@ class Masks:
             after > 0 and not apart and (after_frame < 0 or not self._apart(row, after))
         ):
             return Plan(self._fixed, [(MAIN, BELOW, frame, row, count, 0)])
+        wide = self._wide[row]
+        itself = (MAIN, BELOW_OWN, frame, row, count, 0)
+        if after > 0 and after_frame > 0 and self._begins_words(after) and (not wide or wide in self._learned):
+            plan = self._placed(self._plan(after, after_frame, 0, stack), Place(after, after_frame, stack, stack))
+            return plan._replace(later=(*plan.later, itself))
         spaced = None
         words = after <= 0 or self._spaces.may_be_words(after)
         if words and not self._scopes[frame] and not self._tables.value(row, SPACE):
@@ -302,19 +312,18 @@ class Masks:
             if ended is not None:
                 self._tables.build_row(ended.row)
                 spaced = self._spaces.of(ended, 0)
-        if spaced is not None or after == DEAD:
-            following: list[Item] = []
-        elif after > 0 and after_frame > 0:
-            following = self._runs.items_after(after, after_frame, frame, label)
-        else:
-            following = [(MAIN, AFTER, frame, label, count, 0)]
-        wide = self._wide[row]
-        part = self._part(wide, frame) if wide else None
+        following: tuple[Item, ...] = ()
+        if spaced is None and after != DEAD:
+            if after > 0 and after_frame > 0:
+                following = tuple(self._runs.items_after(after, after_frame, frame, label))
+            else:
+                following = ((MAIN, AFTER, frame, label, count, 0),)
+        # To undo what only the wide row reads would undo what begins with a space as well.
+        part = self._part(wide, frame) if wide and (spaced is None or not self._tables.value(wide, SPACE)) else None
         if part is None:
-            plan = Plan(self._fixed, [*following, (MAIN, BELOW_OWN, frame, row, count, 0)])
+            plan = Plan(self._fixed, [], later=(*following, itself))
         else:
-            inside = self._plan_part(part, row, frame, count)
-            plan = inside._replace(items=inside.items + following)
+            plan = self._plan_part(part, row, frame, count)._replace(later=following)
         return plan if spaced is None else self._with_space(plan, spaced)
 
     def _plan_part(self, part: Part, row: int, frame: int, count: int, begin: int = MAIN) -> Plan:
@@ -369,6 +378,12 @@ class Masks:
             label = self._accept[row] - 1
         return bytes_
 
+    def _begins_words(self, row: int) -> bool:
+        """Whether most of what a row allows is in a part."""
+        self._tables.build_row(row)
+        wide = self._wide[row]
+        return bool(wide) and not self._accept[row] and self._reach[wide] == -1
+
     def _apart(self, row: int, after: int) -> bool:
         """Whether no byte can be read both by `row`, whose lexeme may end, and by the row after that end."""
         known = self._disjoint.get((row, after))
@@ -416,6 +431,7 @@ class Masks:
         effort = self._effort[row] = self._effort.get(row, 0) + visited
         if effort > _EFFORT:
             self._wide[row] = row
+            self._learned.add(row)
             del self._effort[row]
 
     def _with_tokens(self, base: int, words: Indexes, values: Int32s, row: int, frame: int) -> tuple[Indexes, Int32s]:

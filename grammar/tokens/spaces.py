@@ -17,7 +17,7 @@ from ..automaton.memory import view
 from ..automaton.tables import Tables
 from .parts import Part, Parts
 from .vocabulary import MAIN, Vocabulary
-from .walkcodes import BELOW, FRAME, STACK
+from .walkcodes import ANY_FRAME, BELOW, BELOW_OWN, FRAME, STACK
 from .walker import Item
 
 SPACE: Final = 0x20
@@ -35,12 +35,12 @@ class Place(NamedTuple):
 class Spaced(NamedTuple):
     """The tokens that a row allows which begin with a space, as a part that is gone through at `place`.
 
-    `rest`: the walk for all other tokens of the row; None if there are none
+    `rest`: the walks for all other tokens of the row
     """
 
     part: Part
     place: Place
-    rest: Item | None
+    rest: tuple[Item, ...]
 
 
 class Spaces:
@@ -70,12 +70,22 @@ class Spaces:
         if after is None or self._scopes[after.frame] or self._allow[after.frame] != -1:
             return None
         self._tables.build_row(after.row)
+        rest: tuple[Item, ...] = ()
+        label = self._accept[after.row] - 1
+        if label > VALUE_END and not self._wide[after.row] and after.row in self._tables.apart:
+            # What follows waits for a byte that tells: beside that the row reads what is no beginning of it.
+            rest = ((self.root, BELOW_OWN, after.frame, after.row, 0, 0, after.stack),)
+            after = self.follow(after, label)
+            if after is None or self._scopes[after.frame] or self._allow[after.frame] != -1:
+                return None
+            self._tables.build_row(after.row)
         wide = self._wide[after.row]
         if not wide or self._accept[after.row] or self._high[after.frame] != BIG:
             return None
         part = self._parts.get(wide, -1, bounded=False, root=self.root)
         others = self._without_space(row)
-        rest = (MAIN, BELOW, frame, others, count, 0, at.stack) if others else None
+        if others:
+            rest += ((MAIN, BELOW, frame, others, count, 0, at.stack),)
         return Spaced(part, after, rest)
 
     def may_be_words(self, row: int) -> bool:
@@ -120,7 +130,10 @@ class Spaces:
 
 
 def placed(exits: npt.NDArray[np.int32], at: Place) -> npt.NDArray[np.int32]:
-    """Exits of a part as items of one frame and stack."""
+    """Exits that any frame can finish as items of one frame and stack."""
+    if not len(exits):
+        return exits
     exits = exits.copy()
-    exits[:, FRAME], exits[:, STACK] = at.frame, at.stack
+    anywhere = exits[:, FRAME] == ANY_FRAME
+    exits[anywhere, FRAME], exits[anywhere, STACK] = at.frame, at.stack
     return exits

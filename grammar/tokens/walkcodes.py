@@ -62,6 +62,9 @@ PLAIN_BASE: Final = 8
 COSTS: Final = 16
 """Note each token's cost: code points counted and those that its last row still needs."""
 
+MORE: Final = 32
+"""More items will follow once these are done."""
+
 PATH_ROWS: Final = DEPTH_MASK + 2
 MAX_WORDS: Final = (1 << 30) - 1
 """Of a wide `allow`, how many words there are; the bit above says whether unclaimed keys may come."""

@@ -26,6 +26,7 @@ from .walkcodes import (
     ITEM,
     LOWEST,
     MISSES,
+    MORE,
     PATH_ROWS,
     PENDING,
     VISITED,
@@ -119,6 +120,7 @@ class Walker:
         *,
         base: int,
         exits: Int32s = NO_ITEMS,
+        later: Sequence[Item] = (),
         frame: int = 0,
         count: int = 0,
         stack: int = 0,
@@ -129,6 +131,7 @@ class Walker:
     ) -> Changes:
         """Walks from `exits` (completed by `frame`, `count` and `stack`), then from `items`, over the mask row `base`.
 
+        `later`: items for when these are done, so that none of them undoes what those set.
         `mode` may hold CONTEXT_FREE, COSTS and PLAIN_BASE; `free_row` is a row that every plain character leads back to
         (costs of whole subtrees are known there); `allow` filters keys where there is no frame; `costs`: of tokens, as
         known in advance. Whatever the walk misses is filled on the way. An exception of a handler or a row's builder
@@ -141,33 +144,32 @@ class Walker:
         waiting = len(exits)
         if waiting:
             scratch.items[0, :waiting] = exits
-        cell = waiting * ITEM
-        for item in items:
-            for number in item:
-                cells[cell] = number
-                cell += 1
-            if len(item) < ITEM:
-                cells[cell] = stack
-                cell += 1
+        elif not items:
+            items, later = later, ()
+        _put(items, cells, waiting * ITEM, stack)
         waiting += len(items)
         here = 0
         began, no_frame = perf_counter(), self._allow
         breath: Breath | None = None
-        mode |= FIRST
+        mode |= FIRST | (MORE if later else 0)
         try:
             while True:
                 no_frame[0] = allow
                 self._kernel(*scratch.arguments, waiting, here, frame, count, stack, base, mode, free_row)
                 no_frame[0] = -1
                 waiting = counters[PENDING]
-                if not waiting:
-                    break
                 misses = counters[MISSES]
                 if misses:
                     breath = breath or Breath(self._tables.pauses, began)
                     self._tables.fill_requests(scratch.misses[:misses].tolist(), breath)
                 mode &= ~FIRST
                 here = 1 - here
+                if not waiting:
+                    if not mode & MORE:
+                        break
+                    mode &= ~MORE
+                    waiting, here = len(later), 0
+                    _put(later, cells, 0, stack)
         except BaseException:
             no_frame[0] = -1
             scratch.touched[:] = 0
@@ -186,3 +188,14 @@ class Walker:
     def exits(self) -> Int32s:
         """[k, 7]: the ends of the lexeme that the last, context-free walk met, as items that any frame can finish."""
         return self._last.exits[: self._last.counters[EXITS]].copy()
+
+
+def _put(items: Sequence[Item], cells: memoryview[int], cell: int, stack: int) -> None:
+    """Writes items from a cell on."""
+    for item in items:
+        for number in item:
+            cells[cell] = number
+            cell += 1
+        if len(item) < ITEM:
+            cells[cell] = stack
+            cell += 1
