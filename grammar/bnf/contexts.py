@@ -358,7 +358,7 @@ class Contexts:
         return found
 
     def _caller(self, state: int) -> int:
-        """A state that calls what this one does: to contexts they are one, as the first turn of a loop and the others."""
+        """A state that calls what this one does: to contexts they are one, as a loop at its first turn and later."""
         found = self._callers.get(state)
         if found is None:
             found = self._callers[state] = self._calling.setdefault(tuple(sorted(self._cells.info(state).calls)), state)

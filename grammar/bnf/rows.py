@@ -10,38 +10,23 @@ may be more than under a given frame; then the frame is asked where it need not 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from ..automaton.codes import (
-    BYTE_CLASSES,
-    COUNT,
-    FIRST_LABEL,
-    HIGH_BYTES,
-    NEVER_LOOPS,
-    TOKEN_BYTE,
-    VALUE_END,
-)
+from ..automaton.codes import COUNT, FIRST_LABEL, HIGH_BYTES, TOKEN_BYTE, VALUE_END
 from ..automaton.tables import Int32s, Tables
-from ..automaton.text import Bytes, Suffixes, utf8_ranges
+from ..automaton.text import Bytes, Suffixes
 from ..automaton.tokencodes import TokenEdges, spelled
 from ..errors import BudgetError
-from ..regular import ALL, CharSet, partition
+from ..regular import ALL, CharSet
 from .analysis import JSON_FIRST, Analysis, first_bytes
-from .cells import Cells, by_state
+from .cells import Cells
+from .classes import Blocks, Ranges, States, bytes_of, classes_of, places_of, spellings, split, values_of_few
 from .lower import START
 
-Ranges = tuple[tuple[int, int], ...]
-States = frozenset[tuple[int, int]]
-"""(state, place of its context in the frame's tuple; in labels also, below zero, minus the context, minus one)."""
-
 MAX_STATES: Final = 10_000
-_SPARSE_UP_TO: Final = 12
-ASCII: Final = CharSet.of((0, 0x7F))
 _LEADS: Final = list(range(0xC2, 0xF5))
 _WIDE_FROM: Final = 26
 _ALPHABET: Final = 26
@@ -62,6 +47,8 @@ class Rows:
         self._values: dict[States, int] = {}
         self._inside: dict[Suffixes, int] = {}
         self._suffixes: dict[int, Suffixes] = {}
+        self._wide: dict[tuple[tuple[Ranges, int], ...], Int32s] = {}
+        """What bytes above ASCII lead to, by the sets of longer characters and what these lead to."""
         self._facts: dict[int, tuple[bool, int, int]] = {}
 
     def live(self, states: States, ending: int) -> int:
@@ -198,7 +185,7 @@ class Rows:
         """The states without those that may only repeat less often than another that is the same otherwise."""
         if len(states) == 1:
             return states
-        alike = {state: self._cells.shape(state)[0] for state in _places(states)}
+        alike = {state: self._cells.shape(state)[0] for state in places_of(states)}
         if len(set(alike.values())) == len(alike) and len(states) <= MAX_STATES:
             return states
         best: dict[tuple[tuple[int, ...], int], tuple[int, int]] = {}
@@ -261,11 +248,11 @@ class Rows:
                 tokens += [(ids, not_these, (to, place)) for (ids, not_these), to in info.tokens]
         events = self._events_of(states) if self._content[row][2] else 0
         blocks = [
-            (bits, ranges, self._value(self._without_fewer(targets))) for bits, ranges, targets in _split(edges)
+            (bits, ranges, self._value(self._without_fewer(targets))) for bits, ranges, targets in split(edges)
         ]
         if tokens:
             self._tables.token_rows[row] = self._token_edges(tokens)
-        few = _few(blocks, events)
+        few = values_of_few(blocks, events)
         if few is not None:
             self._tables.set_sparse(row, 0, few.items())
             if row not in few.values():
@@ -273,7 +260,7 @@ class Rows:
         values = np.zeros(256, np.int32)
         self._fill(values, blocks)
         if events:
-            values[_bytes_of(events)] = 0
+            values[bytes_of(events)] = 0
         if few is None:
             self._tables.rows[row] = values
         self._note_loops(row, values, blocks, events)
@@ -300,18 +287,26 @@ class Rows:
             row = following
         return True
 
-    def _fill(self, values: Int32s, blocks: list[tuple[int, Ranges, int]]) -> None:
+    def _fill(self, values: Int32s, blocks: Blocks) -> None:
         """Writes what characters lead to."""
-        longer: list[tuple[Bytes, int]] = []
+        wide = []
         for bits, ranges, value in blocks:
             if bits & bits - 1 == 0:
                 if bits:
                     values[bits.bit_length() - 1] = value
             else:
-                values[_bytes_of(bits)] = value
-            for first, last in ranges:
-                longer += ((spelled, value) for spelled in utf8_ranges(first, last))
-        self._spell(values, longer)
+                values[bytes_of(bits)] = value
+            if ranges:
+                wide.append((ranges, value))
+        if wide:
+            key = tuple(wide)
+            known = self._wide.get(key)
+            if known is None:
+                longer = [(spelling, value) for ranges, value in wide for spelling in spellings(ranges)]
+                self._spell(values, longer)
+                self._wide[key] = values[0x80:].copy()
+            else:
+                values[0x80:] = known
 
     def _spell(self, values: Int32s, suffixes: Iterable[tuple[Bytes, int]]) -> None:
         longer: dict[tuple[int, int], list[tuple[Bytes, int]]] = {}
@@ -339,7 +334,7 @@ class Rows:
         return row
 
     def _note_loops(
-        self, row: int, values: Int32s, blocks: list[tuple[int, Ranges, int]], events: int, *, counted: bool = False
+        self, row: int, values: Int32s, blocks: Blocks, events: int, *, counted: bool = False
     ) -> None:
         """Tells which characters lead back to the row, so that whole parts of a vocabulary are passed over at once.
 
@@ -357,7 +352,7 @@ class Rows:
                 self._tables.wide[row] = value
             return
         looping &= ~events
-        classes = _classes_of(looping)
+        classes = classes_of(looping)
         everything = own == ALL.wide and bool(values[_LEADS].all())
         if everything:
             classes |= 1 << HIGH_BYTES
@@ -405,89 +400,3 @@ class Rows:
             if targets:
                 taken.add(number)
         return TokenEdges(rows.get(b"", usual[0]), frozenset(taken), named - taken if others else None)
-
-
-@lru_cache(4096)
-def _bytes_of(bits: int) -> npt.NDArray[np.intp]:
-    """The numbers of the bits that are set."""
-    chosen = np.frombuffer(bits.to_bytes(32, "little"), np.uint8)
-    return np.flatnonzero(np.unpackbits(chosen, bitorder="little"))
-
-
-@lru_cache(4096)
-def _classes_of(bits: int) -> int:
-    """The classes of ASCII characters, given as bits, in a row's summary of loops."""
-    classes = 0
-    for byte in _bytes_of(bits).tolist():
-        if BYTE_CLASSES[byte] != NEVER_LOOPS:
-            classes |= 1 << BYTE_CLASSES[byte]
-    return classes
-
-
-@lru_cache(8)
-def _places(states: States) -> dict[int, list[int]]:
-    """By state, where it is: where a text can be read in many ways, few states are in many places."""
-    return by_state(states)
-
-
-def _few(blocks: list[tuple[int, Ranges, int]], events: int) -> dict[int, int] | None:
-    """What bytes lead to, without those of `events`; None if there are many, or longer characters among them."""
-    few: dict[int, int] = {}
-    for bits, ranges, value in blocks:
-        if ranges or len(few) + bits.bit_count() > _SPARSE_UP_TO:
-            return None
-        bits &= ~events
-        while bits:
-            few[(bits & -bits).bit_length() - 1] = value
-            bits &= bits - 1
-    return few
-
-
-def _split(edges: dict[CharSet, set[tuple[int, int]]]) -> list[tuple[int, Ranges, States]]:
-    """Disjoint classes of characters, as bits of the ASCII ones and ranges of the others, with all targets of each."""
-    if len(edges) == 1:
-        return [(chars.ascii, chars.wide, frozenset(targets)) for chars, targets in edges.items()]
-    single: dict[int, set[tuple[int, int]]] = {}
-    blocks: list[tuple[int, frozenset[tuple[int, int]]]] = []
-    wide: dict[CharSet, set[tuple[int, int]]] = {}
-    alone = 0
-    for chars, targets in edges.items():
-        rest = chars.ascii
-        if chars.wide:
-            wide[chars] = targets
-        if rest & rest - 1 == 0:
-            if rest:
-                single[rest] = single[rest] | targets if rest in single else targets
-                alone |= rest
-            continue
-        refined = []
-        for bits, known in blocks:
-            common = bits & rest
-            if common:
-                refined.append((common, known | targets))
-                bits ^= common
-                rest ^= common
-            if bits:
-                refined.append((bits, known))
-        if rest:
-            refined.append((rest, frozenset(targets)))
-        blocks = refined
-    ascii_: dict[States, int] = {}
-    for bits, known in blocks:
-        if bits & ~alone:
-            ascii_[known] = ascii_.get(known, 0) | bits & ~alone
-    for bit, targets in single.items():
-        every = frozenset(targets).union(*(known for bits, known in blocks if bits & bit))
-        ascii_[every] = ascii_.get(every, 0) | bit
-    beyond: dict[States, list[tuple[int, int]]] = {}
-    if len(wide) == 1:
-        (chars, targets), = wide.items()
-        beyond[frozenset(targets)] = list(chars.wide)
-        wide = {}
-    for block in partition(chars - ASCII for chars in wide):
-        there = frozenset[tuple[int, int]]().union(*(found for chars, found in wide.items() if chars & block))
-        beyond.setdefault(there, []).extend(block.wide)
-    return [
-        (ascii_.get(targets, 0), tuple(sorted(beyond.get(targets, ()))), targets)
-        for targets in dict.fromkeys((*ascii_, *beyond))
-    ]
