@@ -18,7 +18,6 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cached_property
 from hashlib import blake2b
-from importlib.metadata import version
 from typing import Any, Final, NamedTuple
 
 from ..cache import cache_folder, replacing
@@ -29,8 +28,8 @@ END: Final = "END_OF_TEXT"
 MAX_NESTING: Final = 100
 _NOTHING: Final = "NOTHING"
 _REDUCE, _ACCEPT, _APPEND = -1, -2, -3
-_PASS, _MORE, _ALL, _PICK, _SINGLE, _OTHER = range(6)
-_FORMAT: Final = 3
+_PASS, _LIST, _MORE, _ALL, _PICK, _SINGLE, _OTHER = range(7)
+_FORMAT: Final = 6
 _BRACKETS: Final = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
@@ -70,8 +69,9 @@ class _Rule(NamedTuple):
     size     how many symbols it takes
     origin   its symbol
     kept     (which of them are children, whether that one's children are meant)
-    shape    _PASS: the only symbol's value is the rule's; _MORE: the last symbol is a child more; _ALL: the symbols are
-             the children; _PICK: the only child is the value; _SINGLE: so it is where there is one only
+    shape    _PASS: the only symbol's value is the rule's; _LIST: so it is, but where it is one of several children;
+             _MORE: the last symbol is a child more; _ALL: the symbols are the children; _PICK: the only child is the
+             value; _SINGLE: so it is where there is one only
     number   of the rule
     handler  whose value it has; "": its children are the value
     """
@@ -93,11 +93,17 @@ class _Tables:
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.rules = [_Rule(*rule) for rule in data["rules"]]
-        self.actions: list[dict[str, tuple[int, Any]]] = [
-            {word: (to, self.rules[then] if to == _REDUCE else tuple(then)) for word, (to, then) in actions.items()}
+        silent: dict[str, int] = data["silent"]
+        self.actions: list[dict[str, tuple[int, Any, int | None]]] = [
+            {
+                word: (to, self.rules[then] if to == _REDUCE else tuple(then), silent.get(word))
+                for word, (to, then) in actions.items()
+            }
             for actions in data["actions"]
         ]
-        """By state and word: its way, or (_REDUCE, the rule that ends before it), or (_ACCEPT, ())."""
+        """By state and word: its way, or _REDUCE and the rule that ends before it, or _ACCEPT; and None, or for a word
+        that is no child anywhere 1 if it opens a bracket, -1 if it closes one, else 0.
+        """
         self.ways: list[dict[str, _Way]] = [
             {origin: (to, tuple(then)) for origin, (to, then) in ways.items()} for ways in data["ways"]
         ]
@@ -106,8 +112,6 @@ class _Tables:
         self.terminals: dict[str, str] = dict(data["terminals"])
         self.keywords: dict[str, dict[str, str]] = data["keywords"]
         """By terminal: words of it that are terminals of their own where these may stand."""
-        self.silent: dict[str, int] = data["silent"]
-        """The terminals that are no children anywhere: 1 if they open a bracket, -1 if they close one."""
         self._space: str = data["space"]
 
     def pattern(self, known: Container[str] | None = None) -> re.Pattern[str]:
@@ -130,7 +134,7 @@ class Parser:
         Tokens are `Token`s. Raises Unexpected, TooDeep, and whatever handlers raise.
         """
         tables, first = self._tables, self._first
-        all_actions, all_ways, keywords, silent = tables.actions, tables.ways, tables.keywords, tables.silent
+        all_actions, all_ways, keywords = tables.actions, tables.ways, tables.keywords
         calls = [handlers.get(rule.handler, list) for rule in tables.rules]
         stack = [tables.start]
         values: list[Any] = []
@@ -140,26 +144,20 @@ class Parser:
         following = first.finditer(text).__next__
         while True:
             last, match = match, following()
-            if (kind := match.lastgroup) not in actions:
+            kind = match.lastgroup
+            if kind not in actions:
                 match, kind = self._match(text, last.end() if last else 0, stack)
                 following = first.finditer(text, match.end()).__next__
-            value: Any
-            if kind in silent:
-                value = None
-                if step := silent[kind]:
-                    depth += step
-                    if depth > MAX_NESTING:
-                        raise TooDeep(match.start(kind))
-            else:
-                value = Token(match[kind])
-                value.start_pos = match.start(kind)
-                if kind in keywords and keywords[kind].get(value) in actions:
-                    kind = keywords[kind][value]
-                value.type = kind
-            to, then = actions[kind]
+            if keywords and kind in keywords and keywords[kind].get(match[kind]) in actions:
+                kind = keywords[kind][match[kind]]
+            to, then, step = actions[kind]
             while to == _REDUCE:
                 size, origin, kept, shape, number, _ = then
                 if shape == _PASS:
+                    del stack[-1]
+                elif shape == _LIST:
+                    children = values[-1]
+                    values[-1] = calls[number](children) if len(children) > 1 else children[0]
                     del stack[-1]
                 elif shape == _MORE:
                     more = values[-1]
@@ -187,9 +185,18 @@ class Parser:
                 actions = all_actions[stack[-1]]
                 if kind not in actions:
                     raise self._unexpected(match, stack)
-                to, then = actions[kind]
-            for number in then:
-                value = calls[number]([value])
+                to, then, step = actions[kind]
+            if step is None:
+                value: Any = Token(match[match.lastgroup])
+                value.start_pos = match.start(match.lastgroup)
+                value.type = kind
+                for number in then:
+                    value = calls[number]([value])
+            else:
+                value = None
+                depth += step
+                if depth > MAX_NESTING:
+                    raise TooDeep(match.start(kind))
             if to == _APPEND:
                 values[-1].append(value)
             elif to == _ACCEPT:
@@ -239,7 +246,8 @@ class Parser:
 
     @cached_property
     def _tables(self) -> _Tables:
-        digest = blake2b(f"{_FORMAT} {version('lark')} {self._syntax}".encode(), digest_size=16).hexdigest()
+        # Not by lark's version: to ask for it takes as long as all of this, and its tables are as good when it is old.
+        digest = blake2b(f"{_FORMAT} {self._syntax}".encode(), digest_size=16).hexdigest()
         path = cache_folder("syntaxes", f"{digest}.json")
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
             return _Tables(json.loads(path.read_text(encoding="utf-8")))
@@ -355,6 +363,8 @@ def _rule(rule: Any, number: int) -> _Rule:
     single = bool(rule.options.expand1) and not rule.alias
     if single and len(kept) == 1 and not kept[0][1]:
         shape = _PASS if size == 1 else _PICK
+    elif single and size == 1 and kept:
+        shape = _LIST
     elif not handler and kept == [(0, True), (size - 1, False)]:
         shape = _MORE
     elif kept == [(place, False) for place in range(size)]:

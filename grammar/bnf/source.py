@@ -131,14 +131,14 @@ def character_class(source: Source, written: str, offset: int, *, any_if_empty: 
     """The set that `[...]` or `[^...]` means. `any_if_empty`: whether `[^]` is any character."""
     body = written[1:-1]
     negated = body.startswith("^")
-    at = 1 if negated else 0
-    if at == len(body) and not (negated and any_if_empty):
-        raise source.error("a character class without characters", offset)
+    at, end = int(negated), len(body)
+    if at == end and not (negated and any_if_empty):
+        raise source.error("a character class without characters", offset, r"write ] in a class as \]")
     ranges = []
-    while at < len(body):
-        low, at = _class_character(source, body, at, offset + 1)
+    while at < end:
+        low, at = _class_character(source, body, at, offset + 1) if body[at] == "\\" else (ord(body[at]), at + 1)
         high = low
-        if body[at : at + 1] == "-" and at + 1 < len(body):
+        if at + 1 < end and body[at] == "-":
             high, at = _class_character(source, body, at + 1, offset + 1)
             if high < low:
                 raise source.error(f"the range {chr(low)}-{chr(high)} is the wrong way round", offset)
@@ -152,9 +152,8 @@ def character_class(source: Source, written: str, offset: int, *, any_if_empty: 
 
 
 def _class_character(source: Source, body: str, at: int, offset: int) -> tuple[int, int]:
-    char = body[at]
-    if char != "\\":
-        return ord(char), at + 1
+    if body[at] != "\\":
+        return ord(body[at]), at + 1
     if body[at + 1 : at + 2] in ("d", "w", "s", "D", "W", "S"):
         raise source.error(f"\\{body[at + 1]} is not known in a character class", offset + at, "write the ranges")
     text, at = escape(source, body, at + 1, offset, "^$.*+?()[]{}|-")
@@ -200,18 +199,23 @@ def quoted(text: str) -> str:
 def sequence(source: Source, items: list[Any]) -> Node:
     """One node for nodes and quantifiers, each of which means the node before it; texts side by side are joined."""
     flat: list[Node] = []
-    texts: list[str] = []
+    texts: list[Text] = []
     for item in repeated(source, items):
         for part in item.items if type(item) is Sequence else (item,):
-            if type(part) is Text:
-                texts.append(part.text)
-                continue
-            if texts:
-                flat += _joined(texts)
-                texts = []
-            flat.append(part)
-    flat += _joined(texts)
+            if type(part) is not Text:
+                if texts:
+                    flat.append(_joined(texts))
+                    texts = []
+                flat.append(part)
+            elif part.text:
+                texts.append(part)
+    if texts:
+        flat.append(_joined(texts))
     return flat[0] if len(flat) == 1 else Sequence(tuple(flat)) if flat else Text("")
+
+
+def _joined(texts: list[Text]) -> Text:
+    return texts[0] if len(texts) == 1 else Text("".join([part.text for part in texts]))
 
 
 def repeated(source: Source, items: list[Any]) -> list[Node]:
@@ -219,15 +223,10 @@ def repeated(source: Source, items: list[Any]) -> list[Node]:
     nodes: list[Node] = []
     for item in items:
         if type(item) is Token:
-            nodes[-1] = Repeat(nodes[-1], *bounds(source, item, item.start_pos))
+            nodes[-1] = Repeat(nodes[-1], *(_MARKS.get(item) or bounds(source, item)))
         else:
             nodes.append(item)
     return nodes
-
-
-def _joined(texts: list[str]) -> tuple[Text, ...]:
-    whole = "".join(texts)
-    return (Text(whole),) if whole else ()
 
 
 def choice(alternatives: list[Node]) -> Node:
@@ -241,17 +240,15 @@ def choice(alternatives: list[Node]) -> Node:
     return flat[0] if len(flat) == 1 else Choice(tuple(flat))
 
 
-def bounds(source: Source, written: str, at: int) -> tuple[int, int | None]:
-    """The bounds that `*`, `+`, `?`, `{n}`, `{n,}`, `{,m}`, `{n,m}`, or Lark's `~n` or `~n..m`, gives."""
-    if written in _MARKS:
-        return _MARKS[written]
+def bounds(source: Source, written: Token) -> tuple[int, int | None]:
+    """The bounds that `{n}`, `{n,}`, `{,m}`, `{n,m}`, or Lark's `~n` or `~n..m`, gives."""
     match = _BOUNDS.fullmatch(written)
     if match is None or not (match[1] or match[3]):
-        raise source.error(f"a repetition without numbers, {written}", at)
+        raise source.error(f"a repetition without numbers, {written}", written.start_pos)
     low = int(match[1] or 0)
     high = low if not match[2] else int(match[3]) if match[3] else None
     if high is not None and high < low:
-        raise source.error(f"the repetition {written} has its bounds the wrong way round", at)
+        raise source.error(f"the repetition {written} has its bounds the wrong way round", written.start_pos)
     if max(low, high or 0) > MAX_REPEAT:
-        raise source.error(f"the repetition {written} exceeds {MAX_REPEAT}", at)
+        raise source.error(f"the repetition {written} exceeds {MAX_REPEAT}", written.start_pos)
     return low, high
