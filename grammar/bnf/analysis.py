@@ -6,7 +6,6 @@ rules is no deeper here than any other grammar.
 
 from __future__ import annotations
 
-from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -29,6 +28,8 @@ _INLINE: Final = 200
 _INLINE_ONCE: Final = 4_000
 _WIDE: Final = 48
 _FEW_STATES: Final = 64
+_LOOKS: Final = 20
+_ANY: Final = (1 << 256) - 1
 JSON_FIRST: Final = sum(1 << byte for byte in b' \t\n\r"-0123456789tfn[{')
 
 
@@ -56,6 +57,7 @@ class Analysis:
         self._order: list[int] = []
         """All nodes: what is under a node first, and callees before callers; but for rules that call each other."""
         self._find_nodes()
+        self._looks = _LOOKS * len(self._order)
         self.recursive = recursive(grammar.calls, grammar.groups)
         self.cheapest: dict[int, int] = {}
         self.cost = self._costs(json_costs)
@@ -187,34 +189,30 @@ class Analysis:
                     if kind == SEQ and cost[child]:
                         break
             first[node] = bits
-        self._lift(first, 1)
+        changed = dict.fromkeys([self._grammar.bodies[rule] for rule in self.recursive])
+        while changed:  # what is seen only where a rule comes again
+            COURTESY.pause()
+            changed = dict.fromkeys([parent for node in changed for parent in self._begun_by(node, first)])
         return first
 
-    def _lift(self, bits: dict[int, int], step: int) -> None:
-        """Adds the bits of rules' bodies to those of what calls them, and so on until nothing changes.
-
-        step  1: a sequence has the bits of its first parts, -1: of its last ones
-        """
-        nodes, parents, cost = self._nodes, self._parents, self.cost
-        changed = dict.fromkeys([self._grammar.bodies[rule] for rule in self.recursive])
-        while changed:
-            COURTESY.pause()
-            again: dict[int, None] = {}
-            for node in changed:
-                own = bits[node]
-                for parent in parents[node]:
-                    before = bits[parent]
-                    if own | before == before or cost[parent] == NEVER:
-                        continue
-                    if nodes[parent][0] == SEQ:
-                        for part in nodes[parent][1][::step]:
-                            if part == node or cost[part]:
-                                break
-                        if part != node:
-                            continue
-                    bits[parent] = own | before
-                    again[parent] = None
-            changed = again
+    def _begun_by(self, node: int, first: dict[int, int]) -> list[int]:
+        """Those of the nodes right above a node that learn from it what they may begin with."""
+        nodes, cost = self._nodes, self.cost
+        bits = first[node]
+        learnt = []
+        for parent in self._parents[node]:
+            before = first[parent]
+            if bits | before == before or cost[parent] == NEVER:
+                continue
+            if nodes[parent][0] == SEQ:
+                for part in nodes[parent][1]:
+                    if part == node or cost[part]:
+                        break
+                if part != node:
+                    continue
+            first[parent] = bits | before
+            learnt.append(parent)
+        return learnt
 
     def _follows(self) -> list[int]:
         """By rule: what may come after it, in any place."""
@@ -246,27 +244,32 @@ class Analysis:
                     after = first[child] if cost[child] else after | first[child]
         return [follow[body] for body in self._grammar.bodies]
 
-    @cached_property
-    def _goes_on(self) -> dict[int, int]:
-        """The bytes by which texts of a node may go on where they might have ended, as bits."""
+    def _goes_on(self, body: int) -> int:
+        """The bytes by which texts of a body may go on where they might have ended, as bits.
+
+        All of them where too many nodes were looked at to know it, over all bodies.
+        """
         nodes, children, cost, first = self._nodes, self._children, self.cost, self.first
-        bits = dict.fromkeys(self._order, 0)
-        for node in self._order:
+        bits = 0
+        seen = {body}
+        waiting = [body]
+        while waiting and self._looks:
+            self._looks -= 1
+            node = waiting.pop()
             kind = nodes[node][0]
-            own = 0
             if kind == DFA:
-                own = _goes_on_after_words(nodes[node][1], nodes[node][2])
+                bits |= _goes_on_after_words(nodes[node][1], nodes[node][2])
             for child in reversed(children[node]):
-                own |= bits[child]
+                if child not in seen:
+                    seen.add(child)
+                    waiting.append(child)
                 if kind in _LOOPS:
-                    own |= first[child]
+                    bits |= first[child]
                 elif kind == SEQ:
                     if cost[child]:
                         break
-                    own |= first[child]
-            bits[node] = own
-        self._lift(bits, -1)
-        return bits
+                    bits |= first[child]
+        return _ANY if waiting else bits
 
     def _inlined(self) -> frozenset[int]:
         bodies, calls, parents = self._grammar.bodies, self._calls, self._parents
@@ -280,7 +283,7 @@ class Analysis:
                 size, _, loops = measure = self._measured(body, known, inline)
                 often = rule in calls and len(parents[calls[rule]]) > 1
                 # What has a wide loop is better shared, if its end shows: then its rows are one for all its callers.
-                shared = often and loops and not self._goes_on[body] & self.follow[rule]
+                shared = often and loops and not self._goes_on(body) & self.follow[rule]
                 if size <= (_INLINE if often else _INLINE_ONCE) and not shared:
                     inline[rule] = measure
         return frozenset(inline)
@@ -327,7 +330,7 @@ def _goes_on_after_words(dfa: Dfa, start: int) -> int:
                 seen.add(target)
                 waiting.append(target)
         if len(seen) > _FEW_STATES:
-            return (1 << 256) - 1
+            return _ANY
     return bits
 
 
