@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from slipcast.grammar.bnf.imports import MODULES
 from slipcast.grammar.bnf.ir import (
@@ -427,6 +429,11 @@ def test_white_space_of_a_schema_in_lark_is_what_it_says() -> None:
         (r"\Qa.b\E", r"\Q", "escape each"),
         ("a{,3}", "{,3}", "{0,3}"),
         ("[a-z&&[^aeiou]]", "&& in a class", "&"),
+        ("[a-z--b]", "-- in a class", r"\-"),
+        ("x[a~~b]", "~~ in a class", "&"),
+        ("[a[bc]]", "a class in a class", "list the characters"),
+        (r"[^[\]]x]", "a class in a class", r"\["),
+        ("[[a]-z]", "a class in a class", r"\["),
         (r"\x{41}", r"\x", r"\xHH"),
     ],
 )
@@ -441,10 +448,63 @@ def test_what_other_dialects_of_regular_expressions_mean_is_refused(pattern: str
 
 
 @pytest.mark.parametrize(
-    "pattern", ["[^&&]", "[[:]", "[^]", r"\\A", "[{,3}]", r"\{,3}", "[+--]", r"\x41\u0041\u{41}\cA\p{L}[\b]"]
-)
+    "pattern",
+    ["[^&&]", "[[:]", "[^]", "[a][^]*", "[]", "[[]", "[x[(]", r"[a\[b]c]", "[[]x[a]", r"\[][)]", r"\\A", "[{,3}]",
+     r"\{,3}", "[+--]", "[^--a]", r"\x41\u0041\u{41}\cA\p{L}[\b]"],
+)  # fmt: skip
 def test_what_only_looks_like_another_dialect_is_read(pattern: str) -> None:
     read(f"root ::= /{pattern}/", "grammarbnf")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "same"),
+    [("[]a]", r"[\]a]"), ("[^]a]+", r"[^\]a]+"), ("[]-a]", r"[\]-a]"), (r"x[^][\\]", r"x[^\]\[\\]"), ("[]]", r"\]"),
+     ("[^]*[a]", r"[^\]*\[a]"), ("(?:[]])*", r"\]*")],
+)  # fmt: skip
+def test_a_bracket_that_a_class_begins_with_is_a_character_in_lark_and_refused_elsewhere(
+    pattern: str, same: str
+) -> None:
+    assert read(f"start: /{pattern}/", "lark").rules == read(f"start: /{same}/", "lark").rules
+    for syntax, text in (("grammarbnf", f"root ::= /{pattern}/"), ("ebnf", f'root ::= Regex({json.dumps(pattern)})')):
+        with pytest.raises(GrammarTextError, match="a ] that a class begins with") as caught:
+            read(text, syntax)
+        assert (caught.value.line, caught.value.column) == (1, 10)
+        assert r"\]" in (caught.value.remedy or "")
+
+
+@pytest.mark.parametrize("pattern", ["[]", "[^]", "a[]", "[^]*"])
+def test_a_class_is_closed_in_lark(pattern: str) -> None:
+    with pytest.raises(GrammarTextError, match=r"line 1, column 8: unclosed '\['"):
+        read(f"start: /{pattern}/", "lark")
+
+
+@pytest.mark.parametrize("syntax", ["gbnf", "ebnf", "grammarbnf"])
+@pytest.mark.parametrize(
+    ("body", "column", "said"),
+    [
+        ("[a[bc]]", 16, r"classes in classes, as \[a\[bc\]\], are not supported \(list the characters of both"),
+        ('"x" []a]', 14, r"a character class without characters \(write \] in a class as \\\]\)"),
+    ],
+)
+def test_brackets_in_classes(syntax: Syntax, body: str, column: int, said: str) -> None:
+    with pytest.raises(GrammarTextError, match=said) as caught:
+        read(f"root ::= {body}", syntax)
+    assert (caught.value.line, caught.value.column) == (1, column)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('start: "a"\n%ignore b\nb: " "', (2, 9)),
+        ('%ignore (" " | (b))\nstart: "a"\nb: " "', (1, 17)),
+        ('start: "a"\n%ignore " "\n%ignore /x/ _b?\n_b: "y"', (3, 13)),
+    ],
+)
+def test_lark_ignores_terminals_only(text: str, place: tuple[int, int]) -> None:
+    with pytest.raises(GrammarTextError, match=r"%ignore refers to the rule '_?b': only terminals are") as caught:
+        read(text, "lark")
+    assert (caught.value.line, caught.value.column) == place
+    assert "capitals" in (caught.value.remedy or "")
 
 
 @pytest.mark.parametrize("syntax", ["gbnf", "ebnf", "grammarbnf"])

@@ -161,13 +161,9 @@ class _Reader:
         """All rules, with what is ignored put after the lexemes of rules."""
         for name, body in self._rules.items():
             if _is_terminal(name):
-                for part in references(body):
-                    if not _is_terminal(part.name):
-                        raise self._source.error(
-                            f"the terminal {name!r} refers to the rule {part.name!r}: terminals are made of terminals",
-                            part.place,
-                            "write the name of one of them with capitals, or make a rule of the terminal",
-                        )
+                self._check_terminals(body, f"the terminal {name!r} refers to", "terminals are made of terminals")
+        for body in self._ignored:
+            self._check_terminals(body, "%ignore refers to", "only terminals are ignored")
         if self._ignored:
             skip = reading.choice(self._ignored)
             self._rules[_SKIP] = Repeat(skip, 0, 1 if self._once else None)
@@ -177,6 +173,12 @@ class _Reader:
         else:
             self.skip_first = False
         return self._rules
+
+    def _check_terminals(self, body: Node, what: str, why: str) -> None:
+        for part in references(body):
+            if not _is_terminal(part.name):
+                remedy = "write its name with capitals wherever it stands"
+                raise self._source.error(f"{what} the rule {part.name!r}: {why}", part.place, remedy)
 
     def _definition(self, children: list[Any]) -> None:
         head, body = children[0], children[-1]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ..errors import BudgetError, GrammarTextError, PatternError
 from ..regular import CharSet, whole_pattern
-from .dialects import foreign
+from .dialects import foreign, with_early_brackets
 from .ir import Choice, Node, Place, Regex, Repeat, Sequence, Text, Written
 from .lalr import MAX_NESTING, Handlers, Parser, Token, TooDeep, Unexpected
 
@@ -30,6 +30,8 @@ _FOREIGN: Final = tuple(
         ("gbnf ebnf lark", r"'[^'\n]*'", "texts in single quotes are not known here", 'write "..."'),
         ("gbnf ebnf grammarbnf", r"(?<=:\])\]", "classes by name, as [[:alpha:]], are not supported",
          "write the ranges, as [A-Za-z]"),
+        ("gbnf ebnf grammarbnf", r"(?<=\])\]", "classes in classes, as [a[bc]], are not supported",
+         r"list the characters of both, or write \] for the character"),
         ("gbnf ebnf", "//", "// begins no comment here", "comments begin with #"),
         ("lark", r"::|%if\b", "rules with parameters, as name::..., are not supported", "write the rules out"),
         ("lark", r"\{(?=\s*[\w\"/(])", "templates, as name{...}, are not supported", "write the rules out"),
@@ -173,6 +175,8 @@ def regex(source: Source, pattern: str, flags: str, at: int | Place) -> Regex:
     if unknown:
         raise source.error(f"the flag {min(unknown)!r} of a regular expression is not supported", at)
     pattern = pattern.replace("(?P<", "(?<")
+    if source.syntax == "lark":
+        pattern = with_early_brackets(pattern)
     strange = foreign(pattern)
     if strange is not None:
         message = f"{strange.written} in the pattern {pattern!r} is not known in ECMA-262, or is something else there"
