@@ -21,8 +21,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+from ..grammar.bnf.files import with_schemas
 from ..grammar.bnf.read import SYNTAXES
 from ..samplers import SamplingParams
 from .cli import complain, expected_errors
@@ -73,6 +75,8 @@ class Conversation:
         """Use the grammar in a file, whose suffix names the syntax."""
         syntax = syntax_of(path, remedy=f"end its name with {', '.join('.' + name for name in SYNTAXES)}")
         text = read_text(path)
+        if syntax == "grammarbnf":
+            text = with_schemas(text, Path(path).parent)
         self.engine.compile("grammar", text, syntax=syntax, **self._strictly)
         self.response_format = {"type": "grammar", "grammar": text, "syntax": syntax, **self._strictly}
 

@@ -36,7 +36,7 @@ def sample(options: argparse.Namespace) -> int:
 
 def convert(options: argparse.Namespace) -> int:
     """Print the grammar in another syntax."""
-    grammar = read(read_text(options.file), _syntax(options))
+    grammar = read(read_text(options.file), _syntax(options), folder=Path(options.file).parent)
     write = write_gbnf if options.to == "gbnf" else write_grammarbnf
     text = write(grammar)
     if options.json:
@@ -48,7 +48,8 @@ def convert(options: argparse.Namespace) -> int:
 
 def compile_file(options: argparse.Namespace) -> CompiledGrammar:
     """The grammar in `options.file`. Raises GrammarError, or EngineError if the file is not text."""
-    return GrammarCompiler(byte_vocabulary()).grammar(read_text(options.file), syntax=_syntax(options))
+    folder = Path(options.file).parent
+    return GrammarCompiler(byte_vocabulary()).grammar(read_text(options.file), syntax=_syntax(options), folder=folder)
 
 
 def _syntax(options: argparse.Namespace) -> Syntax:

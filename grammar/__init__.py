@@ -9,6 +9,7 @@ from .compiler import CompiledGrammar, GrammarCompiler
 from .errors import (
     BudgetError,
     GrammarError,
+    GrammarTextError,
     MatcherError,
     PatternError,
     SchemaError,
@@ -23,6 +24,7 @@ __all__ = [
     "CompiledGrammar",
     "GrammarCompiler",
     "GrammarError",
+    "GrammarTextError",
     "Matcher",
     "MatcherError",
     "PatternError",

@@ -17,6 +17,7 @@ from .automaton.text import TextAutomaton
 from .bnf.automaton import GrammarAutomaton
 from .bnf.captures import Captured, symbols
 from .bnf.checks import GrammarReport
+from .bnf.files import with_schemas
 from .bnf.ir import Grammar
 from .bnf.read import Syntax, read
 from .bnf.structural import exact_json, read_structural_tag
@@ -234,16 +235,25 @@ class GrammarCompiler:
         )
 
     def grammar(
-        self, text: str, syntax: Syntax = "grammarbnf", *, start: str | None = None, canonical: bool = False
+        self,
+        text: str,
+        syntax: Syntax = "grammarbnf",
+        *,
+        start: str | None = None,
+        folder: Path | None = None,
+        canonical: bool = False,
     ) -> CompiledGrammar:
         """The grammar that a text describes.
 
         syntax  "grammarbnf" (the product's own), "gbnf" (llama.cpp), "ebnf" (xgrammar) or "lark" (Lark with
                 llguidance's extensions)
         start   the rule to start with; None: `root`, or what `%start` names, or `start` in Lark
+        folder  where GrammarBNF's `json_schema("file.json")` looks; None refuses files
 
         Raises GrammarTextError with line and column, UnsupportedError, BudgetError, and what embedded schemas raise.
         """
+        if folder is not None and syntax == "grammarbnf":
+            text = with_schemas(text, folder)
         return self._get(
             ("grammar", text, syntax, start),
             lambda arena: self._rules(arena, read(text, syntax, start=start)),

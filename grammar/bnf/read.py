@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
 from ..errors import GrammarTextError
+from .files import with_schemas
 from .ir import Grammar
 from .read_gbnf import read_gbnf
 from .read_grammarbnf import read_grammarbnf
@@ -21,7 +22,7 @@ def read(text: str, syntax: Syntax = "grammarbnf", *, start: str | None = None, 
     syntax  "grammarbnf" (the product's own), "gbnf" (llama.cpp), "ebnf" (xgrammar) or "lark" (Lark with llguidance's
             extensions)
     start   the rule to start with; None: `root`, or what `%start` names, or `start` in Lark
-    folder  where GrammarBNF's `json_schema("file.json")` looks; None refuses files
+    folder  where GrammarBNF's `json_schema("file.json")` looks; None refuses files; other syntaxes name none
 
     Raises GrammarTextError with line and column, UnsupportedError for what is known and not done, BudgetError.
     """
@@ -29,7 +30,7 @@ def read(text: str, syntax: Syntax = "grammarbnf", *, start: str | None = None, 
         raise GrammarTextError(f"a grammar is a text, not {type(text).__name__}")
     match syntax:
         case "grammarbnf":
-            return read_grammarbnf(text, start=start, folder=folder)
+            return read_grammarbnf(text if folder is None else with_schemas(text, folder), start=start)
         case "gbnf" | "ebnf":
             return read_gbnf(text, start=start or "root", syntax=syntax)
         case "lark":

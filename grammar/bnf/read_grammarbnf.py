@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from ..regular import ALL
@@ -105,16 +104,14 @@ _FLAGS: Final = ("at_least_one", "stop_after_first", "whole_words")
 _PARSER: Final = Parser(_SYNTAX)
 
 
-def read_grammarbnf(text: str, *, start: str | None = None, folder: Path | None = None) -> Grammar:
+def read_grammarbnf(text: str, *, start: str | None = None) -> Grammar:
     """The grammar of a GrammarBNF text. `start` goes before the text's `%start`, and that before `root`.
-
-    `folder` is where `json_schema("file.json")` looks; None refuses files.
 
     Raises GrammarTextError with line and column.
     """
     source = Source(text, "grammarbnf")
     blanked, schemas = _without_json(source)
-    reader = _Reader(source, schemas, folder)
+    reader = _Reader(source, schemas)
     reading.parse(_PARSER, source, blanked, _NAMES, reader.handlers)
     rules = reader.imports.add_to(reader.rules)
     begin = start or reader.start
@@ -150,10 +147,9 @@ def _without_json(source: Source) -> tuple[str, list[Any]]:
 
 
 class _Reader:
-    def __init__(self, source: Source, schemas: list[Any], folder: Path | None) -> None:
+    def __init__(self, source: Source, schemas: list[Any]) -> None:
         self._source = source
         self._schemas = schemas
-        self._folder = folder
         self.start = "root"
         self.rules: dict[str, Node] = {}
         self.places: dict[str, Place] = {}
@@ -241,20 +237,14 @@ class _Reader:
             if name not in _JSON_OPTIONS:
                 known = ", ".join(sorted(_JSON_OPTIONS))
                 raise self._source.error(f"json_schema has no option {str(name)!r}", name.start_pos, f"one of {known}")
-        schema = self._from_file(given) if given.type == "STRING" else self._schemas[ord(given) - _FIRST_PLACE]
+        if given.type == "STRING":
+            raise self._source.error(
+                "schemas in files are not read here",
+                given.start_pos,
+                "write the schema inside json_schema(), or name the folder that they are in",
+            )
+        schema = self._schemas[ord(given) - _FIRST_PLACE]
         return JsonSchema(schema, {str(name): value for name, value in options}, place)
-
-    def _from_file(self, token: Word) -> Any:
-        name, at = self._string(token), token.start_pos
-        if self._folder is None:
-            raise self._source.error("schemas in files are not read here", at, "write the schema inside json_schema()")
-        path = (self._folder / name).resolve()
-        if not path.is_relative_to(self._folder.resolve()):
-            raise self._source.error(f"the file {name!r} lies outside the grammar's folder", at)
-        try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise self._source.error(f"the schema {name!r} cannot be read: {error}", at) from None
 
     def _tags(self, children: list[Any]) -> Node:
         keyword, *parts = children
