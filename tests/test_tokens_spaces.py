@@ -43,9 +43,19 @@ WORDS_OF_ANYTHING = r"""
 root ::= ("# " text "\n" | "- " text "\n")+
 text ::= ([^*\n]+ | "*" [^*\n]+ "*") (" " text)?
 """
+STATEMENTS = r"""
+root ::= block "\n"
+block ::= "{\n" statement* ws "}"
+statement ::= ws (("int" | "for") " " name (" = " sum)? ";\n" | name index* " = " sum ";\n" | "if (" sum ") " block "\n")
+sum ::= item (" " ("+" | "-" | "and" | "in") " " item)*
+item ::= name (index | "(" (sum (", " sum)*)? ")" | "." name)* | [0-9]+ | "(" sum ")"
+index ::= "[" sum "]"
+name ::= [a-zA-Z_] [a-zA-Z0-9_]*
+ws ::= [ \t]{0,16}
+"""
 
 
-@pytest.mark.parametrize("grammar", [ASSIGNMENTS, KEYWORDS, LISTS, WORDS_OF_ANYTHING])
+@pytest.mark.parametrize("grammar", [ASSIGNMENTS, KEYWORDS, LISTS, WORDS_OF_ANYTHING, STATEMENTS])
 def test_masks_of_parts_are_those_walked_from_nothing(grammar: str) -> None:
     compiled = GrammarCompiler(VOCABULARY).grammar(grammar, syntax="gbnf")
     seen = 0
