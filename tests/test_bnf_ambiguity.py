@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import time
+import tracemalloc
 from itertools import product
 
 import numpy as np
 import pytest
-from slipcast.grammar import GrammarCompiler, Vocabulary
+from slipcast.grammar import GrammarCompiler, Matcher, Vocabulary
+from slipcast.grammar.bnf.ir import Choice, Grammar, Node, Reference, Sequence, Text
 from slipcast.grammar.errors import GrammarTextError
+from test_bnf_properties import Recogniser
 
 BYTES = Vocabulary([*(bytes((byte,)) for byte in range(256)), b"</s>"], eos_ids=[256])
 Rules = dict[str, list[str]]
@@ -24,6 +28,10 @@ GRAMMARS: dict[str, Rules] = {
     "emphasis": {"S": ["PS", "P"], "P": ["x", "a", "aQa"], "Q": ["P", "PQ"]},
     "characters and more": {"S": ["x", "bSb", "aT"], "T": ["x", "S", "Tb"]},
     "unequal ends": {"S": ["aSb", "aSbb", "aSC", ""], "C": ["b", "Cb", "bCb"]},
+    "ends that may be empty": {"S": ["aSb", "aSbb", "aSC", ""], "C": ["DC", ""], "D": ["b", "Db", "bC", ""]},
+    "empty before itself": {"S": ["BSx", "y"], "B": ["", "b"]},
+    "empty on all sides": {"S": ["AS", "SA", "b"], "A": ["a", "", "ASA"]},
+    "ends within ends": {"S": ["SbA", "aA", "b"], "A": ["AS", "SA", "ba", ""]},
 }
 LONGEST = 7
 
@@ -131,13 +139,84 @@ def test_rules_that_derive_nothing_are_named(text: str, rule: str) -> None:
         GrammarCompiler(BYTES).grammar(text, "gbnf")
 
 
+def feed(matcher: Matcher, text: str) -> int:
+    """Accepts the text; what it takes of the tables' budget, in bytes."""
+    before = matcher.level.tables.outside
+    for byte in text.encode():
+        assert matcher.accept(byte)
+    return matcher.level.tables.outside - before
+
+
+@pytest.mark.parametrize(
+    ("rules", "before", "unit", "most"),
+    [
+        ("unequal ends", "a" * 900, "b", 600),
+        ("ends that may be empty", "a" * 600, "b", 2),
+        ("empty before itself", "b" * 600 + "y", "x", 600),
+        ("empty on all sides", "", "ab", 2),
+        ("ends within ends", "", "ab", 2),
+        ("dangling", "i" * 300 + "x", "ex", 2),
+        ("emphasis", "", "a", 600),
+        ("even palindromes", "", "a", 300),
+    ],
+)
+def test_a_letter_costs_the_same_wherever_it_stands(rules: str, before: str, unit: str, most: int) -> None:
+    """What ends in many places is kept once, for the one of them after which all of it may come; and where there is no
+    such place a set of them is a few bytes. `most`: the largest such set.
+    """
+    grammar = GrammarCompiler(BYTES).grammar(written(GRAMMARS[rules]), "gbnf")
+    matcher = grammar.matcher()
+    feed(matcher, before)
+    taken = [feed(matcher, unit * (200 // len(unit))) for _ in range(3)]
+    assert taken[2] < 1.5 * taken[0]
+    unions = grammar._automaton.contexts._unions  # type: ignore[union-attr]
+    assert max(unions.members(context).bit_count() for context in range(len(unions))) <= most
+
+
 def test_what_many_readings_take_is_counted() -> None:
-    matcher = GrammarCompiler(BYTES).grammar(written(GRAMMARS["even palindromes"]), "gbnf").matcher()
-    tables = matcher.level.tables
-    taken = []
-    for _ in range(2):
-        before = tables.outside
-        for byte in b"a" * 300:
+    matcher = GrammarCompiler(BYTES).grammar(written(GRAMMARS["all palindromes"]), "gbnf").matcher()
+    feed(matcher, "a" * 100)
+    tracemalloc.start()
+    try:
+        counted = feed(matcher, "a" * 300)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.5 * taken < counted < 2 * taken
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_rules_that_may_be_empty_and_begin_with_themselves(seed: int) -> None:
+    """Long enough texts that contexts are taken for each other."""
+    chance = random.Random(seed)
+    rules = {
+        name: ["".join(chance.choice("SABabab") for _ in range(chance.choice((0, 1, 2, 2, 3, 3)))) for _ in range(3)]
+        for name in "SAB"
+    }
+    rules["S"].append("a")
+    rules["B"].append(chance.choice(("b", "")))
+    judge = Recogniser(Grammar({name: ir(ways) for name, ways in rules.items()}, start="S"))
+    try:
+        grammar = GrammarCompiler(BYTES).grammar(written(rules), "gbnf")
+    except GrammarTextError:  # a rule derives no text
+        return
+    row = np.zeros(BYTES.words, np.int32)
+    for _ in range(3):
+        matcher, text = grammar.matcher(), ""
+        while len(text) < 16:
+            assert matcher.is_accepting() == judge.accepts(text)
+            matcher.fill_mask(row)
+            allowed = [byte for byte in b"ab" if row[byte >> 5] >> (byte & 31) & 1]
+            if not allowed:
+                break
+            byte = chance.choice(allowed)
             assert matcher.accept(byte)
-        taken.append(tables.outside - before)
-    assert taken[1] > 1.5 * taken[0]  # as many more letters, each with more ways open
+            text += chr(byte)
+            other = text[:-1] + chance.choice("ab")
+            assert grammar.accepts(other) == judge.accepts(other)
+            if len(other + matcher.way_out().data.decode()) < 20:
+                assert judge.accepts(text + matcher.way_out().data.decode())
+
+
+def ir(ways: list[str]) -> Node:
+    return Choice(tuple(Sequence(tuple(Reference(x) if x.isupper() else Text(x) for x in way)) for way in ways))

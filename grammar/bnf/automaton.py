@@ -26,16 +26,17 @@ from ..regular import CharSet
 from .analysis import Analysis
 from .captures import Parser
 from .cells import Cells
-from .contexts import OUTSIDE, ROOT, Closed, Contexts, Outer, Thread
+from .contexts import ROOT, Closed, Contexts
 from .embed import Embedder
 from .lower import START, Lowered
 from .rows import Rows
+from .unions import Thread
 from .ways import WayFinder
+from .within import OUTSIDE, Outer
 
 MAX_TEXT: Final = 32_768
 _MOST_SPARE: Final = 512
 _BYTES_PER_FRAME: Final = 1_500
-_BYTES_PER_THREAD: Final = 150
 _SPARE: Final = 64
 """Labels that a frame has room for beside those there are: beyond that the kernels ask again and again for the same."""
 _NUMBERS: Final = count(1)
@@ -60,7 +61,7 @@ class GrammarAutomaton(ByteAutomaton):
         self.contexts = Contexts(self.cells)
         self.rows = Rows(tables, self.cells, analysis)
         self._frames: dict[int, Places] = {}
-        self._counted = 0  # threads of contexts that the tables know of
+        self._counted = 0  # bytes of contexts that the tables know of
         self._entered: dict[tuple[tuple[Thread, ...], int], Exact] = {}
         self._waiting: dict[int, Outer] = {}
         self._opens = not grammar.schemas
@@ -95,7 +96,7 @@ class GrammarAutomaton(ByteAutomaton):
         states, still = self.rows.meaning(label)
         threads = tuple([(state, places[place] if place >= 0 else -1 - place) for state, place in states])
         outer = self._waiting.get(frame)
-        return self.enter(threads if outer is None else self.contexts.around(threads, outer), still)
+        return self.enter(threads if outer is None else self.contexts.within.around(threads, outer), still)
 
     def resolve(self, frame: int, label: int, texts: tuple[bytes, ...]) -> Exact:
         """The same: nothing here depends on recorded text."""
@@ -123,7 +124,7 @@ class GrammarAutomaton(ByteAutomaton):
 
     def resumed(self, frame: int, state: int) -> tuple[Thread, ...]:
         """The threads of a frame from the stack after what was called from there ended in a state."""
-        return self.contexts.around(((state, OUTSIDE),), self._waiting[frame])
+        return self.contexts.within.around(((state, OUTSIDE),), self._waiting[frame])
 
     def enter(self, threads: tuple[Thread, ...], still: int = -1) -> Exact:
         """What is next after events happen to these threads; None if no text goes on then.
@@ -163,7 +164,7 @@ class GrammarAutomaton(ByteAutomaton):
         if not closed.live:
             return (self.tables.end_row, self.tables.end_frame) if closed.ended else None
         if self._opens and not closed.ended:
-            within = self.contexts.seen_from_within(frozenset([context for _, context in closed.live]))
+            within = self.contexts.within.seen(frozenset([context for _, context in closed.live]))
             if within is not None:
                 outer, inside = within
                 live = tuple([(state, inside[context]) for state, context in closed.live])
@@ -232,7 +233,7 @@ class GrammarAutomaton(ByteAutomaton):
         if new == context:  # both are one place then
             return self._enter(((state, context),), -1)
         around = frozenset((context, new) if reads else (new,))
-        within = self.contexts.seen_from_within(around) if self._opens else None
+        within = self.contexts.within.seen(around) if self._opens else None
         if within is not None:
             outer, inside = within
             context, new = inside.get(context, context), inside[new]
@@ -266,6 +267,6 @@ class GrammarAutomaton(ByteAutomaton):
         if not frame:
             frame = self.tables.frame(key, self, labels=min(self.rows.label_count + _SPARE, _MOST_SPARE), high=most)
             self._frames[frame] = places
-            self.tables.outside += _BYTES_PER_FRAME + _BYTES_PER_THREAD * (self.contexts.size - self._counted)
-            self._counted = self.contexts.size
+            self.tables.outside += _BYTES_PER_FRAME + self.contexts.nbytes - self._counted
+            self._counted = self.contexts.nbytes
         return frame

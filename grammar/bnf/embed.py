@@ -21,10 +21,11 @@ from ..automaton.stepper import Configuration, ends, follow, step
 from ..automaton.tables import Tables
 from ..automaton.values import ValueHandler, value_frame
 from ..errors import BudgetError
-from .contexts import Closed, Thread
+from .contexts import Closed
 
 if TYPE_CHECKING:
     from .automaton import GrammarAutomaton
+    from .unions import Thread
 
 MAX_ALIVE: Final = 64
 _NUMBER_BYTES: Final = sum(1 << byte for byte in b"0123456789.eE+-")

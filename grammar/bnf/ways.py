@@ -9,12 +9,12 @@ from ..automaton.codes import ROW_MASK, VALUE_END
 from ..automaton.stepper import Configuration, ends
 from ..automaton.tokencodes import spelled_any
 from ..errors import BudgetError
-from .contexts import OUTSIDE
 from .nodes import ALT, CALL, CHARS, DFA, JSON, REP, SEQ, TEXT, TOKEN
+from .within import OUTSIDE
 
 if TYPE_CHECKING:
     from .automaton import GrammarAutomaton
-    from .contexts import Thread
+    from .unions import Thread
 
 MAX_TEXT = 32_768
 
@@ -41,11 +41,11 @@ class WayFinder:
         found: list[int] = []
         stack = at.stack
         while True:
-            best = min(threads, key=contexts.cost)
-            length += contexts.cost(best)
+            best = min(threads, key=contexts.outs.cost)
+            length += contexts.outs.cost(best)
             if length > MAX_TEXT:
                 raise BudgetError(f"the shortest way to end this text is longer than {MAX_TEXT} bytes")
-            nodes, state = contexts.nodes_out(best)
+            nodes, state = contexts.outs.nodes(best)
             found += nodes
             if not stack:
                 break
@@ -76,7 +76,7 @@ class WayFinder:
                 after = automaton.rows.meaning(-value - 1)[0]
             options.append((data, [(state, places[place]) for state, place in after]))
         contexts = automaton.contexts
-        return min(options, key=lambda option: min(map(contexts.cost, option[1])) + len(option[0]))
+        return min(options, key=lambda option: min(map(contexts.outs.cost, option[1])) + len(option[0]))
 
     def _text(self, node: int) -> bytes:
         """A shortest text of a node, or nearly."""
