@@ -114,3 +114,25 @@ def test_a_token_that_the_vocabulary_does_not_have() -> None:
 def test_vocabularies_know_their_special_tokens() -> None:
     _, vocabulary = real_tokenizer("qwen2")
     assert vocabulary.special_ids["<|im_end|>"] in vocabulary.eos_ids or vocabulary.special_ids["<|im_end|>"] > 0
+
+
+@pytest.mark.parametrize("before", ["12", "x"])
+def test_tokens_are_taken_where_no_mask_was_asked_for(before: str) -> None:
+    """Whether a grammar takes tokens is known before any row of it was built, and behind a number that may go on."""
+    text = 'root ::= (json_schema({"type": "integer"}) | "x" | "z") <think> "y"'
+    matcher = GrammarCompiler(SMALL).grammar(text).matcher()
+    for byte in before.encode():
+        assert matcher.accept(byte)
+    masked = GrammarCompiler(SMALL).grammar(text).matcher()
+    for byte in before.encode():
+        assert masked.accept(byte)
+    assert 261 in mask(masked, SMALL)
+    assert matcher.accept(261)
+    assert matcher.accept(ord("y"))
+    assert matcher.is_accepting()
+
+
+def test_a_token_is_taken_before_anything_else_was_asked() -> None:
+    compiler = GrammarCompiler(SMALL)
+    assert compiler.grammar("root ::= <think>").matcher().accept(261)
+    assert compiler.grammar("root ::= <[257]>").matcher().accept(257)

@@ -108,7 +108,7 @@ def follow(
 
 def token_edges(tables: Tables, at: Configuration) -> tuple[Configuration, TokenEdges] | None:
     """The tokens that may come here as such, and where their ids are read after TOKEN_BYTE; None if there are none."""
-    while tables.token_rows and at.row != tables.end_row:
+    while tables.takes_tokens and at.row != tables.end_row:
         tables.build_row(at.row)
         edges = tables.token_rows.get(at.row)
         if edges is not None:

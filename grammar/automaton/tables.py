@@ -97,6 +97,7 @@ class Tables:
         self.stacks = Stacks()
         self.outside = 0  # bytes that handlers keep, roughly
         self.apart: dict[int, Callable[[int], int]] = {}  # rows that read no byte after their ends: those
+        self.takes_tokens = False  # whether some grammar takes tokens as such
         self.token_rows: dict[int, TokenEdges] = {}  # rows that take tokens as such, once they are built
         self.next_row: Int32s = reserve(TRANSITIONS, np.int32)
         self.next_frame: Int32s = reserve(TRANSITIONS, np.int32)

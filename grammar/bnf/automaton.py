@@ -71,6 +71,7 @@ class GrammarAutomaton(ByteAutomaton):
         self.parser: Parser | None = None
         """Tells what a text's captures are; None for grammars without."""
         self._ways = WayFinder(self)
+        tables.takes_tokens |= grammar.pool.takes_tokens
         with tables.lock:
             embedder.bind(self)
             start = self.enter(((self.cells.start(START), ROOT),))

@@ -47,6 +47,8 @@ class Pool:
     def __init__(self) -> None:
         self.nodes: list[tuple[Any, ...]] = []
         self._known: dict[tuple[Any, ...], int] = {}
+        self.takes_tokens = False
+        """Whether one of the nodes is a token."""
         self.empty = self._add((EMPTY,))
         self.nothing = self._add((ALT, ()))
 
@@ -174,7 +176,10 @@ class Pool:
 
     def token(self, ids: frozenset[int], negated: bool) -> int:
         """One of these tokens, or any but these."""
-        return self._add((TOKEN, ids, negated)) if ids or negated else self.nothing
+        if not ids and not negated:
+            return self.nothing
+        self.takes_tokens = True
+        return self._add((TOKEN, ids, negated))
 
     def _plus_of(self, item: int) -> int | None:
         """x, if `item` is one or more x."""

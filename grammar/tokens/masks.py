@@ -240,7 +240,7 @@ class Masks:
                 words, values = self._with_eos(base, words, values)
             elif ends is None or self._scopes[frame]:
                 dependent += self._eos
-        if tables.token_rows:
+        if tables.takes_tokens:
             words, values = self._with_tokens(base, words, values, row, frame)
         position.dependent = dependent  # at once: another thread may look at it
         position.sparse = SparseMask(plan.base, base, words, values)

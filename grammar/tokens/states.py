@@ -109,7 +109,7 @@ class States:
 
     def _end(self, at: Configuration, token: int) -> Configuration | None:
         """Where a token leads: as such, if the grammar takes it so here, else by its text."""
-        if self._tables.token_rows:
+        if self._tables.takes_tokens:
             end = self.stepper.run(at, spelled(token))
             if end is not None:
                 return end
