@@ -174,6 +174,12 @@ def walk_kernel() -> Any:
                 mask[word] = mask[word] & (-1 - T.shift_left(1, token & 31)); scan = scan + 1
 
         @T.inline
+        def undo():
+            # `got` is what the base row says of the byte: without an edge or an end it allows nothing here.
+            if got != 0 or (accept[other] != 0 and depth != own): clear_subtree()
+            other = 0
+
+        @T.inline
         def read(of, byte):
             if form[of, 0] == codes.DENSE:
                 got = rows[of, byte]
@@ -398,9 +404,7 @@ def walk_kernel() -> Any:
                                 if label < 0:
                                     status = _DEAD
                                 else:
-                                    if other > 0:
-                                        clear_subtree()
-                                        other = 0
+                                    if other > 0: read(other, byte); undo(); read(row, byte)
                                     if got < 0:
                                         if ((0 - got) & codes.CHECK_LOW) != 0 and n < low[frame]:
                                             status = _DEAD
@@ -425,7 +429,7 @@ def walk_kernel() -> Any:
                             if other > 0:
                                 read(other, byte)
                                 if got > 0: other = got & codes.ROW_MASK
-                                else: clear_subtree(); other = 0
+                                else: undo()
                             if other > 0 and other == target:
                                 node = after
                             else:
@@ -479,9 +483,7 @@ def walk_kernel() -> Any:
                                 else:
                                     node = after
                         else:
-                            if status == _DEAD:
-                                if other > 0:
-                                    clear_subtree()
+                            if status == _DEAD and other > 0: read(other, byte); undo()
                             node = after
             item = item + 1
 

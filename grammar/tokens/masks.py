@@ -350,8 +350,7 @@ class Masks:
             items += [(root, AFTER, frame, label, 0, 0) for label, root in remains]
         wide = self._wide[row]
         if wide != row:
-            kind = BELOW_OWN if self._accept[row] else BELOW
-            items.append((begin, kind, frame, row, count, self._stand_in(row, wide)))
+            items.append((begin, BELOW_OWN, frame, row, count, self._stand_in(row, wide)))
         return Plan(base, items, exits)
 
     def _living(self, part: Part, frame: int) -> Int32s:
