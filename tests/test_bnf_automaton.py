@@ -114,6 +114,18 @@ def test_counted_runs_are_not_written_out(compiler: GrammarCompiler) -> None:
     assert many.accepts("ab" * 3000 + "!")
 
 
+def test_parts_that_may_be_left_out_are_one_place(compiler: GrammarCompiler) -> None:
+    count = 2_000
+    chain = "".join(f'r{i} ::= r{i + 1} ("{"ab"[i % 2]}" | "cd")?\n' for i in range(count))
+    grammar = compiler.grammar(f'root ::= r0 "."\n{chain}r{count} ::= "x"', "gbnf")
+    for text in ("x.", "xab" * 1 + "cd" * 9 + ".", "xbabacdb" + "ab" * 300 + "."):
+        assert grammar.accepts(text)
+    assert not grammar.accepts("xac.")
+    assert not grammar.accepts("x" + "a" * (count // 2 + 1) + ".")
+    cells: Any = grammar.matcher()._automaton
+    assert len(cells.cells._infos) < 4 * count  # each place but once or twice, not beside each of those after it
+
+
 def test_palindromes_and_counting(compiler: GrammarCompiler) -> None:
     palindrome = compiler.grammar('root ::= "a" root "a" | "b" root "b" | [ab]?', "gbnf")
     pairs = compiler.grammar('root ::= ("a" root "b")?', "gbnf")

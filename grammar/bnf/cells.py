@@ -19,6 +19,9 @@ from .nodes import ALT, CALL, CHARS, DFA, FINAL, JSON, REP, SEQ, STAR, TEXT, TOK
 
 MAX_CELLS: Final = 1_000_000
 _PEELED: Final = 16
+SEVERAL: Final = 8
+"""States at one place of a text from which on it is looked for those that others make needless."""
+_NONE: Final = frozenset[int]()
 COUNTED_FROM: Final = 8
 """Repetitions of one character up to so many times, or more, are counted beside the state (see `rows`)."""
 
@@ -51,6 +54,7 @@ class Cells:
         self._cells: list[tuple[int, int]] = []
         self._known: dict[tuple[int, int], int] = {}
         self._infos: dict[int, Info] = {}
+        self._beyond: dict[int, frozenset[int]] = {}
         self._starts: dict[int, int] = {}
         self._inner: dict[int, int] = {}
         self._rules: dict[int, int] = {}
@@ -199,6 +203,13 @@ class Cells:
             found = self._infos[state] = self._explore(state)
         return found
 
+    def beyond(self, state: int) -> frozenset[int]:
+        """The states that a text comes to from a state without reading anything, itself among them: whatever can come
+        next in one of them can come next in the state. None where they are few.
+        """
+        self.info(state)
+        return self._beyond.get(state, _NONE)
+
     def _explore(self, state: int) -> Info:
         pool, cells, analysis = self.pool, self._cells, self.analysis
         info = Info()
@@ -251,6 +262,8 @@ class Cells:
                     waiting.append(target)
         info.edges = list(edges)
         info.calls = list(calls)
+        if len(seen) >= SEVERAL:
+            self._beyond[state] = frozenset(seen)
         return info
 
     def _repeated(self, here: int, longest: dict[tuple[int, int], int]) -> list[int]:

@@ -22,7 +22,7 @@ from ..automaton.tokencodes import TokenEdges, spelled
 from ..errors import BudgetError
 from ..regular import ALL, CharSet
 from .analysis import JSON_FIRST, Analysis, first_bytes
-from .cells import Cells
+from .cells import SEVERAL, Cells
 from .classes import Blocks, Ranges, States, bytes_of, classes_of, places_of, spellings, split, values_of_few
 from .lower import START
 
@@ -182,9 +182,13 @@ class Rows:
         return found
 
     def _without_fewer(self, states: States) -> States:
-        """The states without those that may only repeat less often than another that is the same otherwise."""
+        """The states without those that a text comes to from others without reading anything, and those that may only
+        repeat less often than another that is the same otherwise.
+        """
         if len(states) == 1:
             return states
+        if len(states) >= SEVERAL:
+            states = self._first_of(states)
         alike = {state: self._cells.shape(state)[0] for state in places_of(states)}
         if len(set(alike.values())) == len(alike) and len(states) <= MAX_STATES:
             return states
@@ -202,6 +206,16 @@ class Rows:
         if len(best) == len(states):
             return states
         return frozenset((state, place) for (_, place), (_, state) in best.items())
+
+    def _first_of(self, states: States) -> States:
+        """The states without those that a text comes to from others: the first of parts that may be left out."""
+        kept, beyond = [], dict[int, set[int]]()
+        for state, place in sorted(states, reverse=True):  # younger ones first: states are made from the end of a rule
+            there = beyond.setdefault(place, set())
+            if state not in there:
+                kept.append((state, place))
+                there |= self._cells.beyond(state)
+        return states if len(kept) == len(states) else frozenset(kept)
 
     def _events_of(self, states: States) -> int:
         bits = 0
