@@ -13,7 +13,6 @@ In grammars with schemas nothing waits: there the stack is the schemas'.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import replace
 from itertools import count
 from typing import Final
 
@@ -157,7 +156,7 @@ class GrammarAutomaton(ByteAutomaton):
         closed = self.contexts.close(threads)
         if still != -1:
             idle = {thread for thread in threads if not self.rows.read_bytes(thread[0]) & still}
-            closed = replace(closed, live=tuple([thread for thread in closed.live if thread not in idle]))
+            closed = closed._replace(live=tuple([thread for thread in closed.live if thread not in idle]))
         if closed.schemas:
             return self._embedder.enter(closed)
         if closed.left:
@@ -169,7 +168,7 @@ class GrammarAutomaton(ByteAutomaton):
             if within is not None:
                 outer, inside = within
                 live = tuple([(state, inside[context]) for state, context in closed.live])
-                return Open(*self.placed(replace(closed, live=live)), self._waiting_frame(outer))
+                return Open(*self.placed(closed._replace(live=live)), self._waiting_frame(outer))
         return self.placed(closed)
 
     def _left(self, threads: tuple[Thread, ...], closed: Closed, still: int) -> Exact:

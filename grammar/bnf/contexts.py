@@ -10,8 +10,7 @@ same stacks comes back to the same contexts, whichever way it was read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..algebra import bits as bits_of
 from ..errors import BudgetError
@@ -28,8 +27,7 @@ MAX_PLACES: Final = 768
 """Places in the rules where a text can go on; however many ways lead there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(NamedTuple):
     """All that may come next in a place of the text.
 
     live     threads that read characters or tokens
