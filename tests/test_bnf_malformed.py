@@ -77,7 +77,14 @@ HOSTILE: list[tuple[str, str, Syntax, str]] = [
     ("5,000 rules in a ring", "\n".join(f'r{i} ::= "a" r{(i + 1) % 5000}?' for i in range(5000)).replace("r0?", "root?")
      .replace("r0 ", "root "), "gbnf", "a" * 6000),
     ("characters in 3,000 rules in a ring", "root ::= r0\n"
-     + "\n".join(f'r{i} ::= [a-z] | "b" r{(i + 1) % 3000} "c"' for i in range(3000)), "gbnf", "b" * 20 + "a" + "c" * 20),
+     + "\n".join(f'r{i} ::= [a-z] | "b" r{(i + 1) % 3000} "c"' for i in range(3000)),
+     "gbnf", "b" * 20 + "a" + "c" * 20),
+    ("100,000 texts that all match", "root ::= " + '"a" & ' * 100_000 + '"a"', "grammarbnf", "a"),
+    ("a million complements", "root ::= " + "~" * 990_000 + '"a"', "grammarbnf", "a"),
+    ("half a million empty groups", "root ::= " + "()" * 490_000, "gbnf", ""),
+    ("300,000 classes to close", "start: /" + "[[" * 300_000 + "/", "lark", "a"),
+    ("300,000 brackets in classes", "start: /" + "[][" * 200_000 + "]/", "lark", "a"),
+    ("half a million empty lines", 'start: "a"' + "\n \n" * 250_000 + '"b"', "lark", "a"),
     ("250,000 texts in a row", "root ::= " + '"a" ' * 249_000, "gbnf", "a"),
     ("ambiguity that doubles", "root ::= r0\n" + NESTED, "gbnf", "ab" * 300),
     ("palindromes", 'root ::= "a" root "a" | "b" root "b" | [ab]?', "gbnf", "ab" * 300 + "ba" * 300),

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cached_property
 from hashlib import blake2b
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from ..cache import cache_folder, replacing
@@ -26,6 +27,9 @@ from ..courtesy import COURTESY
 Handlers = Mapping[str, Callable[[list[Any]], Any]]
 END: Final = "END_OF_TEXT"
 MAX_NESTING: Final = 100
+"""How deep brackets nest."""
+MAX_WORDS: Final = 300_000
+_MAX_STATES: Final = 20 * MAX_NESTING
 _NOTHING: Final = "NOTHING"
 _REDUCE, _ACCEPT, _APPEND = -1, -2, -3
 _PASS, _LIST, _MORE, _ALL, _PICK, _SINGLE, _OTHER = range(7)
@@ -56,11 +60,12 @@ class Unexpected(Exception):
         self.ended = ended
 
 
-class TooDeep(Exception):
-    """The bracket at `at` is within MAX_NESTING others."""
+class TooMuch(Exception):
+    """A text is absurd from `at` on; `what`: in which way."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, what: str) -> None:
         self.at = at
+        self.what = what
 
 
 class _Rule(NamedTuple):
@@ -131,19 +136,22 @@ class Parser:
     def parse(self, text: str, handlers: Handlers) -> Any:
         """The value of the text's `start`: what its handler makes of its children's values, and so on.
 
-        Tokens are `Token`s. Raises Unexpected, TooDeep, and whatever handlers raise.
+        Tokens are `Token`s. Raises Unexpected, TooMuch, and whatever handlers raise.
         """
         tables, first = self._tables, self._first
         all_actions, all_ways, keywords = tables.actions, tables.ways, tables.keywords
-        calls = [handlers.get(rule.handler, list) for rule in tables.rules]
+        calls: list[Callable[[list[Any]], Any]] = [handlers.get(rule.handler, _alone) for rule in tables.rules]
         stack = [tables.start]
         values: list[Any] = []
         actions = all_actions[tables.start]
         depth = 0
         match: Any = None
-        following = first.finditer(text).__next__
+        following = islice(first.finditer(text), MAX_WORDS).__next__
         while True:
-            last, match = match, following()
+            try:
+                last, match = match, following()
+            except StopIteration:
+                raise TooMuch(match.end(), f"has more than {MAX_WORDS} words") from None
             kind = match.lastgroup
             if kind not in actions:
                 match, kind = self._match(text, last.end() if last else 0, stack)
@@ -196,15 +204,17 @@ class Parser:
                 value = None
                 depth += step
                 if depth > MAX_NESTING:
-                    raise TooDeep(match.start(kind))
+                    raise TooMuch(match.start(kind), f"nests deeper than {MAX_NESTING} levels")
             if to == _APPEND:
                 values[-1].append(value)
             elif to == _ACCEPT:
                 return values[-1]
-            else:
+            elif len(stack) < _MAX_STATES:
                 stack.append(to)
                 values.append(value)
                 actions = all_actions[to]
+            else:
+                raise TooMuch(match.start(match.lastgroup), f"nests deeper than {MAX_NESTING} levels")
 
     def literal(self, name: str) -> str:
         """The text that a terminal without a name of its own stands for, in quotes."""
@@ -259,6 +269,10 @@ class Parser:
     @cached_property
     def _first(self) -> re.Pattern[str]:
         return self._tables.pattern()
+
+
+def _alone(children: list[Any]) -> list[Any]:
+    return children
 
 
 def _children(taken: list[Any], kept: list[tuple[int, bool]]) -> list[Any]:

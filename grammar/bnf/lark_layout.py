@@ -25,7 +25,7 @@ _PIECE: Final = re.compile(
     re.VERBOSE,
 )
 _DECODER: Final = json.JSONDecoder()
-_CONTINUED: Final = re.compile(r"[ \t\r\n]*\|")
+_LINE_ENDS: Final = re.compile(r"\n[ \t\r\n]*+(\|?)")
 
 
 class Layout:
@@ -45,7 +45,7 @@ class Layout:
             match = _PIECE.search(text, at)
             if match is None:
                 self._out.append(text[at:])
-                return self._lines("".join(self._out))
+                return _LINE_ENDS.sub(_continued, "".join(self._out))
             self._out.append(text[at : match.start()])
             at = match.end()
             match match.lastgroup:
@@ -82,18 +82,7 @@ class Layout:
         self._out.append(placeholder.ljust(end - start))
         return end
 
-    @staticmethod
-    def _lines(text: str) -> str:
-        """Line ends before a `|` are no ends."""
-        out = []
-        at = 0
-        for match in re.finditer(r"\n", text):
-            if match.start() < at:
-                continue
-            continued = _CONTINUED.match(text, match.start())
-            if continued is not None:
-                out.append(text[at : match.start()])
-                out.append(" " * (continued.end() - match.start() - 1))
-                at = continued.end() - 1
-        out.append(text[at:])
-        return "".join(out)
+
+def _continued(found: re.Match[str]) -> str:
+    """Line ends before a `|` are no ends."""
+    return "|".rjust(len(found[0])) if found[1] else found[0]

@@ -128,8 +128,7 @@ class _Reader:
         return Reference(children[0], Place(self._source, children[0].start_pos))
 
     def _class(self, children: list[Word]) -> Chars:
-        token = children[0]
-        return Chars(reading.character_class(self._source, token, token.start_pos, any_if_empty=self._ebnf))
+        return reading.character_class(self._source, children[0], any_if_empty=self._ebnf)
 
     def _sequence(self, children: list[Any]) -> Node:
         return reading.sequence(self._source, children)

@@ -214,9 +214,8 @@ class _Reader:
             return reading.regex(self._source, reading.quoted(text), "i", token.start_pos)
         return Text(self._string(token))
 
-    def _class(self, children: list[Any]) -> Node:
-        token = children[0]
-        return Chars(reading.character_class(self._source, token, token.start_pos, any_if_empty=False))
+    def _class(self, children: list[Any]) -> Chars:
+        return reading.character_class(self._source, children[0], any_if_empty=False)
 
     def _option(self, children: list[Any]) -> tuple[Word, Any]:
         name, *values = children

@@ -69,7 +69,7 @@ _items: prefixed | _items prefixed | _items QUANTIFIER
      | "(" choice ")"
      | "[" choice "]" -> maybe
 
-_NL: /(\r?\n[ \t]*)+/
+_NL: /(\r?\n[ \t]*+)++/
 _VBAR: "|"
 AND: "&"
 NOT: "~"

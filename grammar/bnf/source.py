@@ -9,8 +9,8 @@ from typing import Any, Final
 from ..errors import BudgetError, GrammarTextError, PatternError
 from ..regular import CharSet, whole_pattern
 from .dialects import foreign, with_early_brackets
-from .ir import Choice, Node, Place, Regex, Repeat, Sequence, Text, Written
-from .lalr import MAX_NESTING, Handlers, Parser, Token, TooDeep, Unexpected
+from .ir import Chars, Choice, Node, Place, Regex, Repeat, Sequence, Text, Written
+from .lalr import Handlers, Parser, Token, TooMuch, Unexpected
 
 MAX_TEXT: Final = 1_000_000
 MAX_REPEAT: Final = 1_000_000
@@ -48,6 +48,8 @@ class Source(Written):
             raise BudgetError(f"a grammar text of {len(text)} characters exceeds the limit of {MAX_TEXT}")
         super().__init__(text)
         self.syntax = syntax
+        self.classes: dict[str, Chars] = {}
+        """What the classes read so far mean."""
 
     def place(self, offset: int) -> Place:
         """The line and column of a character."""
@@ -66,10 +68,10 @@ def parse(parser: Parser, source: Source, text: str, names: Mapping[str, str], h
     """
     try:
         parser.parse(text, handlers)
-    except TooDeep as error:
+    except TooMuch as error:
         place = source.place(error.at)
         raise BudgetError(
-            f"line {place.line}, column {place.column}: the grammar nests deeper than {MAX_NESTING} levels",
+            f"line {place.line}, column {place.column}: the grammar {error.what}",
             remedy="give inner parts rules of their own",
         ) from None
     except Unexpected as error:
@@ -129,8 +131,15 @@ def _well_formed(source: Source, text: str, offset: int) -> str:
     return text
 
 
-def character_class(source: Source, written: str, offset: int, *, any_if_empty: bool) -> CharSet:
-    """The set that `[...]` or `[^...]` means. `any_if_empty`: whether `[^]` is any character."""
+def character_class(source: Source, written: Token, *, any_if_empty: bool) -> Chars:
+    """One of the characters that `[...]` or `[^...]` means. `any_if_empty`: whether `[^]` is any character."""
+    found = source.classes.get(written)
+    if found is None:
+        found = source.classes[written] = Chars(_character_class(source, written, written.start_pos, any_if_empty))
+    return found
+
+
+def _character_class(source: Source, written: str, offset: int, any_if_empty: bool) -> CharSet:
     body = written[1:-1]
     negated = body.startswith("^")
     at, end = int(negated), len(body)
