@@ -13,7 +13,7 @@ from slipcast.grammar.bnf.ir import Free, Grammar, Tag, Text
 from slipcast.grammar.errors import SchemaError, UnsatisfiableError, UnsupportedError
 from tokens_machines import bits, real_tokenizer
 
-TOKENS = [*[bytes((byte,)) for byte in range(256)], b"<func", b"tion=", b'x<f', b'>{"', b"}</", b"hello ", None]
+TOKENS = [*[bytes((byte,)) for byte in range(256)], b"<func", b"tion=", b"x<f", b'>{"', b"}</", b"hello ", None]
 VOCABULARY = Vocabulary(TOKENS, [len(TOKENS) - 1])
 PERSON = {
     "type": "object",
@@ -187,10 +187,50 @@ def test_formats(compiler: GrammarCompiler, given: Any, accepted: list[str], rej
         ({"type": "const_string"}, SchemaError, "the field 'value' is missing"),
         ({"type": "const_string", "value": 1}, SchemaError, "'value' is int, not a string"),
         ({"type": "const_string", "value": "a", "max_tokens": 3}, UnsupportedError, "the field 'max_tokens'"),
-        ({"type": "any_text", "max_tokens": 3}, UnsupportedError, "'max_tokens' is not supported here"),
-        ({"type": "json_schema", "json_schema": {}, "style": "qwen_xml"}, UnsupportedError, "'qwen_xml'"),
-        ({"type": "qwen_xml_parameter", "json_schema": {}}, UnsupportedError, "qwen_xml_parameter"),
-        ({"type": "triggered_tags", "triggers": ["<a"], "tags": []}, SchemaError, "'<a' begins no tag"),
+        ({"type": "any_text", "max_tokens": 3}, UnsupportedError, "at most so many tokens .*max_chars"),
+        ({"type": "any_text", "max_chars": -1}, SchemaError, "'max_chars' is negative"),
+        ({"type": "any_text", "excludes": [""]}, SchemaError, "an empty text in 'excludes'"),
+        (
+            {"type": "json_schema", "json_schema": {}, "style": "toml"},
+            UnsupportedError,
+            "'toml' .*one of json, qwen_xml",
+        ),
+        ({"type": "or", "elements": []}, SchemaError, "'elements' is empty"),
+        ({"type": "triggered_tags", "triggers": ["<a"], "tags": []}, SchemaError, "'tags' is empty"),
+        (
+            {
+                "type": "triggered_tags",
+                "triggers": ["<a", "<b"],
+                "tags": [{"begin": "<a", "content": {"type": "any_text"}, "end": "."}],
+            },
+            SchemaError,
+            "'<b' begins no tag at #/triggers/1",
+        ),
+        (
+            {"type": "dispatch", "rules": [["<call>", {"type": "any_text"}]], "excludes": ["x", "all"]},
+            SchemaError,
+            "'all' is part of '<call>', .* at #/excludes/1",
+        ),
+        ({"type": "tag", "begin": "a", "content": {"type": "any_text"}, "end": []}, SchemaError, "'end' is empty"),
+        (
+            {"type": "token_dispatch", "rules": [["", {"type": "any_text"}]]},
+            SchemaError,
+            r"a rule is \[token, format\]",
+        ),
+        (
+            {"type": "token_dispatch", "rules": [[5, {"type": "any_text"}]], "exclude_tokens": [5]},
+            SchemaError,
+            "a trigger is excluded",
+        ),
+        (
+            {
+                "type": "token_triggered_tags",
+                "trigger_tokens": [7],
+                "tags": [{"begin": {"token": 5}, "content": {"type": "any_text"}, "end": "."}],
+            },
+            SchemaError,
+            "no trigger begins the tag at #/tags/0/begin",
+        ),
         (
             {"type": "triggered_tags", "triggers": ["<a"], "tags": [{"begin": "b", "content": {}, "end": ""}]},
             SchemaError,
@@ -235,3 +275,232 @@ def test_tool_calls_with_a_real_vocabulary() -> None:
         assert row[token >> 5] >> (token & 31) & 1
         assert matcher.accept(token)
     assert matcher.is_accepting()
+
+
+def test_null_is_not_given(compiler: GrammarCompiler) -> None:
+    """Clients send what they hold, with null for what was not said."""
+    given = {"type": "any_text", "excludes": None, "max_chars": None, "max_tokens": None, "later": None}
+    assert compiler.structural_tag(given).accepts("text")
+    with pytest.raises(SchemaError, match="the field 'value' is missing"):
+        compiler.structural_tag({"type": "const_string", "value": None})
+
+
+@pytest.mark.parametrize(
+    ("given", "accepted", "rejected"),
+    [
+        ({"type": "any_text", "max_chars": 4, "excludes": ["no"]}, ["", "n o", "äöüß"], ["no", "anob", "abcde"]),
+        ({"type": "any_text", "max_chars": 0}, [""], ["a"]),
+        ({"type": "json_schema", "json_schema": {"type": "array"}, "max_whitespace_cnt": 1}, ["[ 1]"], ["[  1]"]),
+        (
+            {
+                "type": "tag",
+                "begin": "(",
+                "content": {
+                    "type": "sequence",
+                    "elements": [
+                        {"type": "star", "content": {"type": "any_text"}},
+                        {"type": "const_string", "value": "."},
+                    ],
+                },
+                "end": [")", "]"],
+            },
+            ["(a.)", "(a.]"],
+            ["(a).)", "(a].)"],
+        ),
+        (
+            {
+                "type": "tag",
+                "begin": "(",
+                "content": {"type": "dispatch", "rules": [["#", {"type": "any_text", "max_chars": 1}]]},
+                "end": ")",
+            },
+            ["(a)", "(a#b)", "(#)"],
+            ["(a)b)", "(a#))"],
+        ),
+    ],
+    ids=["max_chars", "nothing", "spaces", "all elements", "dispatch"],
+)
+def test_bounds_and_ends(compiler: GrammarCompiler, given: Any, accepted: list[str], rejected: list[str]) -> None:
+    grammar = compiler.structural_tag(given)
+    for text in accepted:
+        assert grammar.accepts(text), text
+    for text in rejected:
+        assert not grammar.accepts(text), text
+
+
+NAMED = Vocabulary(
+    [*[bytes((byte,)) for byte in range(256)], None, None, None, None],
+    [256],
+    special_ids={"<eos>": 256, "<call>": 257, "<done>": 258, "<other>": 259},
+)
+CALL, DONE, OTHER = 257, 258, 259
+
+
+def follows(spec: dict[str, Any], tokens: list[Any]) -> str:
+    """How a grammar takes tokens, texts among them: "end" at a whole text, "on" in the middle, or what it refused."""
+    matcher = GrammarCompiler(NAMED).structural_tag(spec).matcher()
+    row = np.zeros(NAMED.words, np.int32)
+    for token in [one for given in tokens for one in (given.encode() if isinstance(given, str) else [given])]:
+        matcher.fill_mask(row)
+        allowed = token in bits(row, NAMED.size)
+        assert matcher.accept(token) == allowed
+        if not allowed:
+            return f"not {token}"
+    return "end" if matcher.is_accepting() else "on"
+
+
+def test_the_token_that_ends_a_tag_does_not_stand_in_its_free_tokens() -> None:
+    token = {"type": "token", "token": "<done>"}
+    tag = {"type": "tag", "begin": {"type": "token", "token": CALL}, "content": {"type": "any_tokens"}, "end": token}
+    assert follows(tag, [CALL, "ab", OTHER, DONE]) == "end"
+    assert follows(tag, [CALL, DONE, DONE]) == f"not {DONE}"
+    tag["content"] = {"type": "any_tokens", "exclude_tokens": ["<other>"], "max_tokens": 2}
+    assert follows(tag, [CALL, "ab", DONE]) == "end"
+    assert follows(tag, [CALL, "abc"]) == f"not {ord('c')}"
+    assert follows(tag, [CALL, OTHER]) == f"not {OTHER}"
+    tag["content"] = {"type": "exclude_token"}
+    assert follows(tag, [CALL, DONE]) == f"not {DONE}"
+
+
+def test_tags_that_tokens_trigger() -> None:
+    done = {"type": "token", "token": "<done>"}
+    begin = {"type": "token", "token": "<call>"}
+    number = {"begin": begin, "content": {"type": "regex", "pattern": "[0-9]"}, "end": done}
+    spec = {"type": "token_triggered_tags", "trigger_tokens": ["<call>"], "tags": [number], "exclude_tokens": [OTHER]}
+    assert follows(spec, ["so ", CALL, "1", DONE, " and ", CALL, "2", DONE, "."]) == "end"
+    assert follows(spec, [CALL, "1"]) == "on"
+    assert follows(spec, [CALL, "a"]) == f"not {ord('a')}"
+    assert follows(spec, ["a", OTHER]) == f"not {OTHER}"
+    assert follows({**spec, "at_least_one": True}, ["a"]) == f"not {ord('a')}"
+    once = {**spec, "stop_after_first": True}
+    assert follows(once, ["a", CALL, "1", DONE]) == "end"
+    assert follows(once, ["a", CALL, "1", DONE, "a"]) == f"not {ord('a')}"
+    assert follows({**once, "at_least_one": True}, [CALL, "1", DONE]) == "end"
+
+
+def test_dispatch_on_tokens() -> None:
+    digit, letter = {"type": "regex", "pattern": "[0-9]"}, {"type": "regex", "pattern": "[a-z]"}
+    spec = {"type": "token_dispatch", "rules": [["<call>", digit], [OTHER, letter]]}
+    assert follows(spec, ["text", CALL, "1", OTHER, "x", "more"]) == "end"
+    assert follows(spec, [OTHER, "1"]) == f"not {ord('1')}"
+    assert follows({**spec, "loop": False}, [CALL, "1", "x"]) == f"not {ord('x')}"
+    assert follows({**spec, "exclude_tokens": ["<done>"]}, ["a", DONE]) == f"not {DONE}"
+
+
+CITY = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"type": "integer", "minimum": 1},
+        "unit": {"enum": ["C", "F"]},
+        "tags": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/tag"}}, {"type": "null"}]},
+    },
+    "required": ["city", "days"],
+    "$defs": {"tag": {"const": "new"}},
+}
+
+
+def parameters(style: str, schema: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "json_schema", "style": style, "json_schema": schema, **more}
+
+
+@pytest.mark.parametrize(
+    ("style", "begin", "text", "json", "end"),
+    [
+        ("qwen_xml", "<parameter={}>", "", "", "</parameter>"),
+        ("minimax_xml", '<parameter name="{}">', "", "", "</parameter>"),
+        ("glm_xml", "<arg_key>{}</arg_key>\n<arg_value>", "", "", "</arg_value>"),
+        (
+            "deepseek_xml",
+            '<\uff5cDSML\uff5cparameter name="{}" string=',
+            '"true">',
+            '"false">',
+            "</\uff5cDSML\uff5cparameter>",
+        ),
+    ],
+)
+def test_parameters_in_tags(compiler: GrammarCompiler, style: str, begin: str, text: str, json: str, end: str) -> None:
+    grammar = compiler.structural_tag(parameters(style, CITY))
+
+    def written(*given: tuple[str, str, str]) -> str:
+        return "\n".join(begin.format(name) + kind + value + end for name, kind, value in given)
+
+    city, days = ("city", text, 'New "York" <1>\n&'), ("days", json, "\n3\n")
+    assert grammar.accepts(written(city, days))
+    assert grammar.accepts(written(city, days, ("unit", text, "\nF\n"), ("tags", json, '["new", "new"]')))
+    assert grammar.accepts(written(city, days, ("tags", json, "null")))
+    for wrong in (
+        written(city),  # a required one is missing
+        written(days, city),  # the order
+        written(city, city, days),
+        written(city, ("days", json, "0")),
+        written(city, days, ("unit", text, "K")),
+        written(city, days, ("tags", json, '["old"]')),
+        written(city, days, ("more", text, "x")),
+        written(city, ("days", json, "3" + end + "4")),
+    ):
+        assert not grammar.accepts(wrong), wrong
+    assert grammar.accepts(grammar.sample(1))
+    assert grammar.accepts(grammar.shortest)
+
+
+def test_parameters_in_any_order_and_undeclared_ones(compiler: GrammarCompiler) -> None:
+    grammar = compiler.structural_tag(
+        parameters("qwen_xml", {**CITY, "additionalProperties": {"type": "boolean"}}, any_order=True)
+    )
+    city, days = "<parameter=city>x</parameter>", "<parameter=days>2</parameter>"
+    other = "<parameter=more>true</parameter>"
+    for right in (city + days, days + city, other + days + city + other):
+        assert grammar.accepts(right), right
+    unit = "<parameter=unit>true</parameter>"
+    for wrong in (city, days + city + days, city + days + "<parameter=more>1</parameter>", city + days + unit):
+        assert not grammar.accepts(wrong), wrong
+    anything = compiler.structural_tag({"type": "qwen_xml_parameter", "json_schema": True})
+    assert anything.accepts(f"{other}\n{city}") and anything.accepts("")
+    assert not anything.accepts("<parameter=>x</parameter>")
+
+
+@pytest.mark.parametrize(
+    ("value", "accepted", "rejected"),
+    [
+        ({"type": "string", "pattern": "^[a-z]+$", "maxLength": 3}, ["abc"], ["", "abcd", "A"]),
+        ({"type": "string", "format": "date", "title": "Day"}, ["2024-02-29"], ["2023-02-29"]),
+        ({"type": ["string", "null"]}, ["any text", "null"], []),
+        ({"$ref": "#/$defs/tag", "description": "d"}, ["new"], ["old", '"new"']),
+        ({"enum": ["a", 1, None]}, ["a", "1", "null"], ["b", '"a"', "2"]),
+        ({"const": {"a": 1}}, ['{"a": 1}'], ["a"]),
+        ({"oneOf": [{"type": "string", "minLength": 2}, {"type": "integer"}]}, ["ab", "1"], ["a"]),
+        ({}, ["any", "[1]"], []),
+        ({"type": "object", "properties": {"t": {"$ref": "#/$defs/tag"}}}, ['{"t": "new"}'], ["new", '{"t": 1}']),
+    ],
+)
+def test_values_of_parameters(compiler: GrammarCompiler, value: Any, accepted: list[str], rejected: list[str]) -> None:
+    schema = {"properties": {"p": value}, "required": ["p"], "$defs": {"tag": {"const": "new"}}}
+    grammar = compiler.structural_tag(parameters("qwen_xml", schema))
+    for text in accepted:
+        assert grammar.accepts(f"<parameter=p>{text}</parameter>"), text
+    for text in rejected:
+        assert not grammar.accepts(f"<parameter=p>{text}</parameter>"), text
+
+
+@pytest.mark.parametrize(
+    ("schema", "error", "message"),
+    [
+        ({"type": "array"}, SchemaError, "the schema of an object at #/json_schema"),
+        ({"properties": []}, SchemaError, "properties"),
+        ({"minProperties": 2}, UnsupportedError, "'minProperties' .* at #/json_schema"),
+        (
+            {"properties": {"p": {"not": {"type": "string"}}}},
+            UnsupportedError,
+            "'not' .* at #/json_schema/properties/p",
+        ),
+        ({"properties": {"p": {"$ref": "#/$defs/q"}}}, SchemaError, r"\$ref"),
+        ({"properties": {"p": {"$ref": "#/$defs/q"}}, "$defs": {"q": {"$ref": "#/$defs/q"}}}, SchemaError, "go round"),
+        ({"properties": {"p": False}, "required": ["p"]}, UnsatisfiableError, "no value"),
+        ({"properties": {}, "additionalProperties": False, "required": ["p"]}, UnsatisfiableError, "'p' is required"),
+        ("{", SchemaError, "no JSON"),
+    ],
+)
+def test_parameters_that_are_refused(compiler: GrammarCompiler, schema: Any, error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        compiler.structural_tag(parameters("qwen_xml", schema))

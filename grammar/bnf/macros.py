@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
 
 from ..regular import words
@@ -19,11 +18,12 @@ def substrings(chunks: SequenceOf[str]) -> Node:
     return Regex(composer.language(composer.run(composer.leaf(words([chunk])) for chunk in chunks)))
 
 
-def dispatch_on_tokens(pairs: SequenceOf[tuple[int, Node]], excludes: Iterable[int], *, loop: bool) -> Node:
+def dispatch_on_tokens(pairs: SequenceOf[tuple[Token, Node]], excludes: Token, *, loop: bool) -> Node:
     """Free tokens in which a trigger token starts a rule; then free tokens again, or the end if not `loop`."""
-    triggers = frozenset(token for token, _ in pairs)
-    free = Repeat(Token(triggers | frozenset(excludes), negated=True))
-    segment = Choice(tuple(Sequence((Token(frozenset({token})), rule)) for token, rule in pairs))
+    ids = excludes.ids.union(*(token.ids for token, _ in pairs))
+    names = excludes.names.union(*(token.names for token, _ in pairs))
+    free = Repeat(Token(ids, names, negated=True))
+    segment = Choice(tuple(Sequence(pair) for pair in pairs))
     if not pairs:
         return free
     if loop:

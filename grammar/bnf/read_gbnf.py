@@ -202,9 +202,7 @@ class _Reader:
             case "TagDispatch":
                 node = self._dispatch(arguments)
             case _:
-                pairs = arguments.pairs(int)
-                excludes = arguments.named_tuple("excludes", int)
-                node = dispatch_on_tokens(pairs, excludes, loop=arguments.flag("loop_after_dispatch", True))
+                node = self._dispatch_on_tokens(arguments)
         arguments.done()
         return node
 
@@ -222,8 +220,21 @@ class _Reader:
         loop = arguments.flag("loop_after_dispatch", True)
         if any(not text for text in (*excludes, *(tag for tag, _ in pairs))):
             raise arguments.error("tags and excluded texts are not empty")
+        for text in excludes:
+            for tag, _ in pairs:
+                if text in tag:
+                    raise arguments.error(f"the excluded text {text!r} is part of {tag!r}, which could then never come")
         tags = tuple(Tag(tag, rule, "") for tag, rule in pairs)
         return Free(tuple(tag for tag, _ in pairs), tags, False, not loop, tuple(excludes))
+
+    def _dispatch_on_tokens(self, arguments: _Arguments) -> Node:
+        pairs = arguments.pairs(int)
+        excludes = frozenset(arguments.named_tuple("excludes", int))
+        for number, _ in pairs:
+            if number in excludes:
+                raise arguments.error(f"the token {number} is a trigger and excluded")
+        triggered = [(Token(frozenset({number})), rule) for number, rule in pairs]
+        return dispatch_on_tokens(triggered, Token(excludes), loop=arguments.flag("loop_after_dispatch", True))
 
 
 class _Arguments:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from ..errors import BudgetError
-from ..regular import ALL, CharSet
+from ..regular import ALL, ANY, CharSet, Language
 from ..regular.charset import WORD
 from ..regular.dfa import LazyDfa, interned
 from .ir import Free
@@ -142,6 +142,17 @@ class UntilDfa(LazyDfa[_State]):
         return state[2] == (_ON if self._wanted == _NONE else _WANTED)
 
 
+def text_without(excludes: tuple[str, ...]) -> Language:
+    """The texts that hold none of `excludes`."""
+    return Language(_until((), excludes, _NONE, False, False)) if excludes else ANY
+
+
+def _until(triggers: tuple[str, ...], excludes: tuple[str, ...], wanted: int, whole: bool, open: bool) -> UntilDfa:
+    return interned(
+        ("until", triggers, excludes, wanted, whole, open), lambda: UntilDfa(triggers, excludes, wanted, whole, open)
+    )
+
+
 def free_text(pool: Pool, free: Free, contents: list[int]) -> int:
     """The node of free text; `contents` are the nodes of its tags' contents. Raises BudgetError for many triggers."""
     if len(free.triggers) > MAX_TRIGGERS:
@@ -151,8 +162,7 @@ def free_text(pool: Pool, free: Free, contents: list[int]) -> int:
         )
 
     def until(wanted: int, open: bool) -> int:
-        key = ("until", free.triggers, free.excludes, wanted, free.whole_words, open)
-        dfa = interned(key, lambda: UntilDfa(free.triggers, free.excludes, wanted, free.whole_words, open))
+        dfa = _until(free.triggers, free.excludes, wanted, free.whole_words, open)
         return pool.dfa(dfa, dfa.start)
 
     segments = []
