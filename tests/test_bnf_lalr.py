@@ -11,12 +11,15 @@ import pytest
 from bnf_corpus import CORPUS
 from lark import Lark, Tree
 from lark.exceptions import UnexpectedInput
-from slipcast.grammar.bnf import read_gbnf, read_lark
+from slipcast.grammar.bnf import read_gbnf, read_grammarbnf, read_lark
 from slipcast.grammar.bnf.lalr import Parser, Token, Unexpected
 from slipcast.grammar.bnf.lark_layout import Layout
 from slipcast.grammar.bnf.source import Source
 
-SYNTAXES = {"gbnf": read_gbnf._SYNTAX, "ebnf": read_gbnf._SYNTAX, "lark": read_lark._SYNTAX}
+SYNTAXES = {
+    "gbnf": read_gbnf._SYNTAX, "ebnf": read_gbnf._SYNTAX, "lark": read_lark._SYNTAX,
+    "grammarbnf": read_grammarbnf._SYNTAX,
+}  # fmt: skip
 LARKS = {name: Lark(syntax, parser="lalr", maybe_placeholders=False) for name, syntax in SYNTAXES.items()}
 PARSERS = {name: Parser(syntax) for name, syntax in SYNTAXES.items()}
 TEXTS = [(case.syntax, case.text) for case in CORPUS if case.syntax in SYNTAXES and len(case.text) < 5000]
@@ -38,6 +41,8 @@ def shown(tree: Any) -> Any:
 
 
 def parsed_text(syntax: str, text: str) -> str:
+    if syntax == "grammarbnf":
+        return read_grammarbnf._without_json(Source(text, syntax))[0]
     return Layout(Source(text, "lark")).text if syntax == "lark" else text
 
 
@@ -70,6 +75,40 @@ def test_the_same_texts_are_refused_in_the_same_places(syntax: str) -> None:
         else:
             assert shown(PARSERS[syntax].parse(damaged, Trees())) == shown(tree)
     assert refused
+
+
+def test_lists_and_rules_of_one_symbol_are_as_lark_has_them() -> None:
+    """What the tables leave out: `_list: _list item`, chains of one symbol, brackets around one child, lists in lists."""
+    syntax = r"""
+    start: _rows
+    _rows: row | _rows row
+    ?row: _cells | "<" _rows ">" -> nested | "!" -> nothing
+    _cells: cell | _cells cell | _cells ";" cell | _cells MARK
+    ?cell: word | "(" row ")" | "[" row* "]" -> list
+    word: inner
+    ?inner: WORD -> plain | NUMBER
+    WORD: /[a-z]+/
+    NUMBER: /[0-9]+/
+    MARK: /[*+]/
+    %ignore " "
+    """
+    ours, lark = Parser(syntax), Lark(syntax, parser="lalr", maybe_placeholders=False)
+    chance = random.Random(1)
+    right = 0
+    for _ in range(3000):
+        text = " ".join(chance.choices("a1;*()[]<>!", k=chance.randint(1, 9)))
+        try:
+            tree = lark.parse(text)
+        except UnexpectedInput as error:
+            with pytest.raises(Unexpected) as caught:
+                ours.parse(text, Trees())
+            assert caught.value.ended or caught.value.at == error.pos_in_stream
+            expected = getattr(error, "accepts", None) or set()
+            assert expected <= set(caught.value.expected) | {"$END"}
+        else:
+            right += 1
+            assert shown(ours.parse(text, Trees())) == shown(tree)
+    assert right > 100
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"states": []}'])

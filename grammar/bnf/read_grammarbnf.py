@@ -123,6 +123,8 @@ def read_grammarbnf(text: str, *, start: str | None = None) -> Grammar:
 def _without_json(source: Source) -> tuple[str, list[Any]]:
     """The text with each inline schema replaced by one private character and blanks, and the schemas."""
     text = source.text
+    if "json_schema" not in text:
+        return text, []
     out: list[str] = []
     schemas: list[Any] = []
     done = at = 0

@@ -39,6 +39,7 @@ from .source import Source
 from .token_names import token
 from .walk import mapped, references
 
+# Terminals of higher priority are tried first: those that are frequent.
 _SYNTAX: Final = r"""
 start: _NL* (item _NL+)* item?
 ?item: definition | ignore | import_one | import_many | options | refused
@@ -69,16 +70,18 @@ _items: prefixed | _items prefixed | _items QUANTIFIER
      | "(" choice ")"
      | "[" choice "]" -> maybe
 
-_NL: /(\r?\n[ \t]*+)++/
-_VBAR: "|"
+_NL.4: /(\r?\n[ \t]*+)++/
+_VBAR.4: "|"
+LPAR.4: "("
+RPAR.4: ")"
 AND: "&"
 NOT: "~"
 RULE: /[!?]{0,2}_?[a-z][_a-z0-9\-]*/
 TERMINAL: /_?[A-Z][_A-Z0-9\-]*/
 PRIORITY: /\.-?[0-9]+/
 NUMBER: /[0-9]+(\.[0-9]+)?/
-STRING: /"[^"\\\n]*+(\\.[^"\\\n]*+)*+"i?/
-REGEX: /\/([^\/\\\n]|\\.)++\/[imslux]*/
+STRING.5: /"[^"\\\n]*+(\\.[^"\\\n]*+)*+"i?/
+REGEX.4: /\/([^\/\\\n]|\\.)++\/[imslux]*/
 SPECIAL: /<[^<>\s]+>/
 QUANTIFIER.2: /[*+?]|~\s*+[0-9]++(\s*+\.\.\s*+[0-9]++)?|\{\s*+[0-9]*+\s*+(,\s*+[0-9]*+\s*+)?\}/
 JSON: /%json@[0-9]+/
@@ -98,6 +101,7 @@ _NAMES: Final = {
 }  # fmt: skip
 _OPTIONS: Final = frozenset({"no_forcing", "allow_initial_skip", "ignore_once", "allow_invalid_utf8"})
 _SKIP: Final = "%ignore"  # no name of a text's own
+_NOTHING: Final = Text("")
 
 
 _PARSER: Final = Parser(_SYNTAX)
@@ -337,12 +341,8 @@ def _is_terminal(name: str) -> bool:
 
 def _spaced(node: Node) -> Node:
     """A rule's body with what is ignored after each of its lexemes."""
-    match node:
-        case Sequence() | Choice() | Repeat() | Capture():
-            return mapped(node, _spaced)
-        case Text(""):
-            return node
-        case Reference(name) if not _is_terminal(name):
-            return node
-        case _:
-            return Sequence((node, Reference(_SKIP)))
+    if isinstance(node, Sequence | Choice | Repeat | Capture):
+        return mapped(node, _spaced)
+    if node == _NOTHING or (isinstance(node, Reference) and not _is_terminal(node.name)):
+        return node
+    return Sequence((node, Reference(_SKIP)))

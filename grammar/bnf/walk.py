@@ -20,38 +20,34 @@ def references(node: Node) -> Iterator[Reference]:
 
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes right under a node."""
-    match node:
-        case Sequence(items) | Both(items) | Choice(items):
-            return items
-        case Repeat(item) | Not(item) | Shortest(item) | Capture(_, item):
-            return (item,)
-        case Free():
-            return tuple(tag.content for tag in node.tags)
-        case _:
-            return ()
+    if isinstance(node, Sequence | Both):
+        return node.items
+    if isinstance(node, Choice):
+        return node.alternatives
+    if isinstance(node, Repeat | Not | Shortest | Capture):
+        return (node.item,)
+    return tuple(tag.content for tag in node.tags) if isinstance(node, Free) else ()
 
 
 def mapped(node: Node, change: Callable[[Node], Node]) -> Node:
     """The node with `change` made to each of the nodes right under it."""
-    match node:
-        case Sequence(items):
-            return Sequence(tuple(map(change, items)))
-        case Choice(alternatives):
-            return Choice(tuple(map(change, alternatives)))
-        case Both(items, place):
-            return Both(tuple(map(change, items)), place)
-        case Not(item, place):
-            return Not(change(item), place)
-        case Shortest(item, place):
-            return Shortest(change(item), place)
-        case Repeat(item, low, high):
-            return Repeat(change(item), low, high)
-        case Capture(name, item):
-            return Capture(name, change(item))
-        case Free():
-            return replace(node, tags=tuple(Tag(tag.begin, change(tag.content), tag.end) for tag in node.tags))
-        case _:
-            return node
+    if isinstance(node, Sequence):
+        return Sequence(tuple(map(change, node.items)))
+    if isinstance(node, Choice):
+        return Choice(tuple(map(change, node.alternatives)))
+    if isinstance(node, Repeat):
+        return Repeat(change(node.item), node.low, node.high)
+    if isinstance(node, Capture):
+        return Capture(node.name, change(node.item))
+    if isinstance(node, Both):
+        return Both(tuple(map(change, node.items)), node.place)
+    if isinstance(node, Not):
+        return Not(change(node.item), node.place)
+    if isinstance(node, Shortest):
+        return Shortest(change(node.item), node.place)
+    if isinstance(node, Free):
+        return replace(node, tags=tuple(Tag(tag.begin, change(tag.content), tag.end) for tag in node.tags))
+    return node
 
 
 def renamed(node: Node, rename: Callable[[str], str]) -> Node:
