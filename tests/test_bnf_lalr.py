@@ -78,7 +78,7 @@ def test_the_same_texts_are_refused_in_the_same_places(syntax: str) -> None:
 
 
 def test_lists_and_rules_of_one_symbol_are_as_lark_has_them() -> None:
-    """What the tables leave out: `_list: _list item`, chains of one symbol, brackets around one child, lists in lists."""
+    """What the tables leave out: `_list: _list item`, chains of one symbol, brackets around one child."""
     syntax = r"""
     start: _rows
     _rows: row | _rows row
