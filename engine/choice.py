@@ -160,7 +160,9 @@ class ActiveRequest:
         self.marker_ids = marker_ids
         self.arrived = time.monotonic()
         self._on_event: OnEvent | None = on_event
-        self.choices = tuple(Choice(self, i, matcher, budget, seed, way) for i, matcher in enumerate(matchers))
+        self.choices: tuple[Choice, ...] = tuple(
+            Choice(self, i, matcher, budget, seed, way) for i, matcher in enumerate(matchers)
+        )
         for choice in self.choices[1:]:
             choice.leader = self.choices[0]
 
@@ -168,6 +170,13 @@ class ActiveRequest:
     def done(self) -> bool:
         """True when no choice runs any more."""
         return all(choice.done for choice in self.choices)
+
+    def end(self) -> None:
+        """Forget the choices and the requester. Choices know their request: in a circle both would stay until the
+        collector looks through everything, which it does when the engine rests.
+        """
+        self.choices = ()
+        self._on_event = None
 
     def emit(self, event: Event) -> None:
         """Hand an event to the requester. Raises RequestFault if its callback does; it is not called again then."""

@@ -3,6 +3,9 @@
 Python's collector stops every thread while it looks through what grammars made, up to a second, and no stream goes on
 meanwhile. So it is kept from that (grammar/pause.py), and does it when the engines rest; or, where tables were given up
 that take much memory, at the latest after a while.
+
+What was freed the C library keeps for later: a fiftieth of the process's memory in a minute of many requests. It is
+given back to the system also while the engines work; that holds up nobody.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ ENOUGH: Final = 64
 """Compilations, after which a rest is used."""
 PATIENCE: Final = 60.0
 """Seconds without a rest, after which the memory of tables that were given up is had back all the same."""
+TIDY: Final = 15.0
+"""Seconds between two times that freed memory is given back to the system."""
 SWITCH: Final = 0.001
 """Seconds that a thread in Python runs on while another waits. (While it waits for the engine's, less: cores.py.)"""
 
@@ -41,7 +46,7 @@ class Housekeeping:
         self._patience = patience
         self._collector = collector
         self._ended = threading.Event()
-        self._rested = time.monotonic()
+        self._rested = self._tidied = time.monotonic()
         self._switch = sys.getswitchinterval()
         self._thread = threading.Thread(target=self._run, name="slipcast-housekeeping", daemon=True)
 
@@ -61,10 +66,14 @@ class Housekeeping:
 
     def _run(self) -> None:
         while not self._ended.wait(self._every):
+            now = time.monotonic()
             if self._is_time():
                 self._collector.sweep()
-                give_back()
                 self._rested = time.monotonic()
+            elif now - self._tidied < TIDY:
+                continue
+            give_back()
+            self._tidied = now
 
     def _is_time(self) -> bool:
         dropped = self._collector.dropped > 0

@@ -302,6 +302,7 @@ class Loop:
         except RequestFault as error:
             self._fail(owner, error)
         if owner.done and self._requests.pop(owner.request.id, None) is not None:
+            owner.end()
             self._ended(owner.request.id)
 
     def _emit(self, choice: Choice, text: str) -> None:
@@ -328,6 +329,7 @@ class Loop:
             active.emit(Failed(error))
         except RequestFault as fault:
             _LOG.warning("request %s could not be told of its failure: %s", active.request.id, fault)
+        active.end()
 
     def _leave(self, choice: Choice, *, keep: bool, aborted: bool) -> None:
         choice.done = True

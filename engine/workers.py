@@ -32,7 +32,11 @@ class Job:
         self.done = False
 
 
-DONE: Final = Job(lambda: None)
+def _nothing() -> None:
+    pass
+
+
+DONE: Final = Job(_nothing)
 """One that was done at once."""
 DONE.done = True
 
@@ -132,6 +136,7 @@ class Workers:
             self._lock.acquire()
             self.seconds += seconds
             job.done = True
+            job._do = _nothing  # whoever waits for it may be what it was about: a circle
             self._count += 1
             if job._waited:
                 self._missing -= 1

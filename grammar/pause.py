@@ -67,6 +67,13 @@ class CollectorPause:
                 if not self._inside and self._resume:
                     self._resumed()
 
+    @property
+    def made(self) -> int:
+        """Objects that were made within `held()` and are still there, by all threads together: to be compared with
+        what it was before.
+        """
+        return gc.get_count()[0]
+
     def _resumed(self) -> None:
         if self._failed:
             self._failed = False

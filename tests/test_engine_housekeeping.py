@@ -8,11 +8,16 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
+from slipcast.engine.choice import ActiveRequest
 from slipcast.engine.housekeeping import ENOUGH, Housekeeping
+from slipcast.engine.request import GenerationRequest
+from slipcast.engine.workers import Workers
 from slipcast.grammar import GrammarCompiler, GrammarError, Vocabulary
 from slipcast.grammar.pause import CollectorPause
+from slipcast.samplers import SamplingParams
 
 VOCABULARY = Vocabulary([*(bytes((byte,)) for byte in range(256)), None], [256])
 
@@ -122,3 +127,52 @@ def test_tables_that_are_given_up_are_counted(monkeypatch: pytest.MonkeyPatch) -
     while not gc.isenabled() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert gc.isenabled()
+
+
+def test_freed_memory_is_given_back_while_the_engines_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = threading.Event()
+    monkeypatch.setattr("slipcast.engine.housekeeping.give_back", given.set)
+    monkeypatch.setattr("slipcast.engine.housekeeping.TIDY", 0.0)
+    with Housekeeping(lambda: True, every=0.01):
+        assert given.wait(10)
+
+
+def test_a_job_that_is_done_forgets_what_it_was_about() -> None:
+    """Else a matcher's work and its row of logits stay, in a circle, until the engine rests."""
+    workers = Workers("test")
+    circle = Circle()
+    left = weakref.ref(circle)
+    job = workers.put(partial(lambda about: None, circle))
+    workers.wait([job], 10)
+    workers.close()
+    circle.me = None  # type: ignore[assignment]
+    del circle
+    assert job.done
+    assert left() is None
+
+
+def test_a_request_that_is_over_is_freed_at_once() -> None:
+    request = GenerationRequest([1, 2], SamplingParams(max_tokens=4))
+    active = ActiveRequest(request, lambda event: None, [None, None], 4, 0)
+    left = weakref.ref(active)
+    choice = active.choices[0]
+    active.end()
+    assert active.done
+    del active
+    assert left() is not None  # a choice knows it
+    del choice
+    assert left() is None
+
+
+def test_what_a_compilation_leaves_counts_as_memory_of_the_tables() -> None:
+    """Also where the tables themselves are small: then new grammars begin afresh in time."""
+    compiler = GrammarCompiler(VOCABULARY)
+    before = compiler._arena.tables.nbytes()
+    compiler.json_schema({"enum": [{"k": i, "name": f"n{i}"} for i in range(1000)]})
+    assert compiler._arena.tables.nbytes() - before > 10 << 20
+    schema = {"type": "integer", "multipleOf": 1_000_000_007_000_000_009}
+    grammar = compiler.json_schema(schema)
+    before = compiler._arena.tables.nbytes()
+    for i in range(100):
+        grammar.accepts(str(10**15 * i + 7**i))
+    assert compiler._arena.tables.nbytes() - before > 1 << 20

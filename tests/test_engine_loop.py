@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from engine_toys import EOS, PADDED, SIZE, Inbox, ToyModel, WordGrammar, WordMatcher, ids, run, toy_parts, toy_service
+from slipcast.engine.choice import ActiveRequest, Choice
 from slipcast.engine.errors import (
     BusyError,
     ClosedError,
@@ -190,6 +192,21 @@ def test_grammar_that_may_end_or_go_on():
     with toy_service() as service:
         texts = {run(service, request("g", grammar=words, seed=i)).text() for i in range(20)}
     assert texts == {"ki", "kind", "kind and"}
+
+
+def test_requests_that_are_over_are_freed_without_the_collector():
+    """In a server that never rests it looks through nothing: what is held in a circle stays."""
+    words = WordGrammar(["ki", "kind", "kind and"])
+    with toy_service() as service:
+        gc.collect()
+        gc.disable()
+        try:
+            for seed in range(8):
+                run(service, request("g", grammar=words if seed % 2 else None, seed=seed, n=2))
+            left = sum(type(each) in (ActiveRequest, Choice) for each in gc.get_objects())
+        finally:
+            gc.enable()
+    assert left <= 3  # the last one, if the loop still has it
 
 
 def test_bias_and_penalties_cannot_leave_the_mask():

@@ -11,6 +11,9 @@ from .tables import Tables
 
 KEYWORDS: Final = ("true", "false", "null")
 
+STATE_BYTES: Final = 900
+"""What a state of a number's automaton takes beside its row, roughly."""
+
 
 class NumberTable:
     """Rows of number texts. Those of one automaton are shared by all positions that give it the same label."""
@@ -63,6 +66,7 @@ class NumberRows:
         # Before the last digit, as others say it before a quote: it leads who looks for an end.
         tables.need[row] = max(shortest(self._parts, state, exact=False) - 1, 0)
         self._state_of[row] = state
+        tables.outside += STATE_BYTES
         return row
 
     def _build(self, row: int) -> None:

@@ -417,10 +417,10 @@ class Tables:
                 touch(flat, done * width, end * width)
 
     def nbytes(self) -> int:
-        """Bytes in use: rows, edges, frames and transitions written so far."""
+        """Bytes in use: rows, edges, frames with what their handlers remember, and transitions written so far."""
         rows = self._dense_used + self._sparse_used - DENSE_ROWS
         per_row = 8 + 4 + 4 + 8 + 16 + 4 + 1
-        fixed = self._dense_filled * 1024 + rows * per_row + self._frames_used * 28
+        fixed = self._dense_filled * 1024 + rows * per_row + self._frames_used * 1_500
         return fixed + self.outside + 8 * (self._edges_used + self._words_used + self._transitions_used)
 
     @property

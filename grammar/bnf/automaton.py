@@ -35,7 +35,6 @@ from .within import OUTSIDE, Outer
 
 MAX_TEXT: Final = 32_768
 _MOST_SPARE: Final = 512
-_BYTES_PER_FRAME: Final = 1_500
 _SPARE: Final = 64
 """Labels that a frame has room for beside those there are: beyond that the kernels ask again and again for the same."""
 _NUMBERS: Final = count(1)
@@ -267,6 +266,6 @@ class GrammarAutomaton(ByteAutomaton):
         if not frame:
             frame = self.tables.frame(key, self, labels=min(self.rows.label_count + _SPARE, _MOST_SPARE), high=most)
             self._frames[frame] = places
-            self.tables.outside += _BYTES_PER_FRAME + self.contexts.nbytes - self._counted
+            self.tables.outside += self.contexts.nbytes - self._counted
             self._counted = self.contexts.nbytes
         return frame
