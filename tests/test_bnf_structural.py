@@ -504,3 +504,49 @@ def test_values_of_parameters(compiler: GrammarCompiler, value: Any, accepted: l
 def test_parameters_that_are_refused(compiler: GrammarCompiler, schema: Any, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         compiler.structural_tag(parameters("qwen_xml", schema))
+
+
+CALLS = r"""
+start: (foo | bar)* rest
+rest: TEXT
+foo_head[lazy]: TEXT "<function"
+foo: foo_head "=foo>" %json { "type": "integer" } "</function>"
+bar_head[suffix="<function"]: TEXT
+bar: bar_head "=bar>" /[a-z]+/ "</function>"
+TEXT: /(.|\n)*/
+"""
+
+
+def test_calls_in_free_text_as_lark_has_them(compiler: GrammarCompiler) -> None:
+    """What follows a trigger is a call, though the text around it could take it as well."""
+    foo, bar = "<function=foo>12</function>", "<function=bar>x</function>"
+    grammar = compiler.grammar(CALLS, "lark")
+    for right in ("", "a\r\nb \u2028", "x<functio", foo, f"so{bar}{foo} done"):
+        assert grammar.accepts(right), right
+    for wrong in ("<function", "x<function=foo>a</function>", foo + "<function>", "<function=bar>1</function>"):
+        assert not grammar.accepts(wrong), wrong
+    needed = compiler.grammar(CALLS.replace("bar)*", "bar)+"), "lark")
+    assert needed.accepts("so " + foo) and not needed.accepts("so")
+    alone = compiler.grammar(CALLS.replace(" rest\nrest: TEXT", ""), "lark")
+    assert alone.accepts("so " + foo) and alone.accepts("") and not alone.accepts(foo + ".")
+    assert not alone.accepts("<function>" + foo)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        r"/(\n|.)*<t\.\n>/", r"/(?s:.*)<t\.\n>/", r"/.*<t\.\n>/s", r"/[\s\S]*<t\.\n>/", r"/(?:.|\n)*<t\.\n>/",
+        r'/(.|\n)*/ "<t.\n>"',
+    ],
+)  # fmt: skip
+def test_spellings_of_any_text_and_a_trigger(compiler: GrammarCompiler, head: str) -> None:
+    text = f"start: tool* TEXT\nhead[lazy]: {head}\ntool: head /[0-9]/\nTEXT: /[\\s\\S]*/"
+    grammar = compiler.grammar(text, "lark")
+    assert grammar.accepts("a<t.\n>1b") and grammar.accepts("<t,\n>x")
+    assert not grammar.accepts("a<t.\n>b")
+
+
+def test_a_lark_dot_is_all_but_a_line_feed(compiler: GrammarCompiler) -> None:
+    grammar = compiler.grammar(r"start: /a.[.\]]\.(?:.)?/", "lark")
+    assert grammar.accepts("a\r..") and grammar.accepts("a\u2028].\x85") and not grammar.accepts("a\n..")
+    assert not grammar.accepts("a..x") and compiler.grammar("start: /./s", "lark").accepts("\n")

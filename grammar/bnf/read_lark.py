@@ -2,7 +2,8 @@
 
 Lower-case names are rules, upper-case ones terminals; what `%ignore` names may stand after every lexeme of a rule, and
 nowhere in a terminal. Every way to split a text into lexemes is followed, as Lark's `dynamic_complete` lexer does, so
-priorities decide nothing here and are read and left. `?`, `!` and `->` shape trees, which there are none of.
+priorities decide nothing here and are read and left; but calls in free text begin at their triggers (`lark_calls`).
+`?`, `!` and `->` shape trees, which there are none of.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from .ir import (
 )
 from .lalr import Parser
 from .lalr import Token as Word
+from .lark_calls import with_calls
 from .lark_common import COMMON
 from .lark_layout import Layout
 from .macros import substrings
@@ -168,6 +170,7 @@ class _Reader:
                 self._check_terminals(body, f"the terminal {name!r} refers to", "terminals are made of terminals")
         for body in self._ignored:
             self._check_terminals(body, "%ignore refers to", "only terminals are ignored")
+        self._rules = with_calls(self._rules)
         if self._ignored:
             skip = reading.choice(self._ignored)
             self._rules[_SKIP] = Repeat(skip, 0, 1 if self._once else None)

@@ -21,6 +21,9 @@ _PLAIN_ESCAPES: Final = {
 _CODE: Final = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|u\{([0-9A-Fa-f]{1,6})\}")
 _BOUNDS: Final = re.compile(r"[{~]\s*+(\d*+)\s*+(,|\.\.|)\s*+(\d*+)\s*+\}?")
 _MARKS: Final[Mapping[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_DOT_ALL: Final = re.compile(r"\(\?[a-z]*s")
+_DOTS: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*+\]?|\.", re.DOTALL)
+"""The parts of a pattern in which a dot is no dot, and dots."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _FOREIGN: Final = tuple(
     (syntaxes.split(), re.compile(pattern), what, remedy)
@@ -174,8 +177,8 @@ def _class_character(source: Source, body: str, at: int, offset: int) -> tuple[i
 def regex(source: Source, pattern: str, flags: str, at: int | Place) -> Regex:
     """A regular expression that matches as a whole. `flags`: any of i (case), s (the dot takes line ends), u.
 
-    The syntax is ECMA-262's, with `(?P<name>` and flags in front, `(?i)`, as Rust and Python have them. What these and
-    others have besides is refused (`dialects`).
+    The syntax is ECMA-262's, with `(?P<name>` and flags in front, `(?i)`, as Rust and Python have them, and in Lark
+    their dot, any character but a line feed. What these and others have besides is refused (`dialects`).
     """
     front = re.match(r"\(\?([isu]+)\)", pattern)
     if front is not None:
@@ -190,6 +193,8 @@ def regex(source: Source, pattern: str, flags: str, at: int | Place) -> Regex:
     if strange is not None:
         message = f"{strange.written} in the pattern {pattern!r} is not known in ECMA-262, or is something else there"
         raise source.error(message, at, strange.remedy)
+    if source.syntax == "lark" and "s" not in flags and not _DOT_ALL.search(pattern):
+        pattern = _DOTS.sub(lambda part: r"[^\n]" if part[0] == "." else part[0], pattern)
     active = "".join(flag for flag in "is" if flag in flags)
     written = f"(?{active}:{pattern})" if active else pattern
     try:
