@@ -178,8 +178,8 @@ class Within:
             self.is_worth_it = False
         if len(self._around) > MAX_AROUND:
             raise BudgetError(
-                f"the grammar is too ambiguous: what is open in more than {MAX_AROUND} places may have ended or not",
-                remedy="let the rules tell what they read apart, or ask for masks on the way",
+                f"the grammar is too ambiguous: in more than {MAX_AROUND} places of a text rules may have ended or not",
+                remedy="let the rules tell what they read apart, and their ends show",
             )
         for single in sorted(missing):  # older ones first: those that it stands in
             kernel: dict[int, int] = {}
