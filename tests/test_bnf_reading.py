@@ -113,7 +113,7 @@ def test_macros_of_ebnf(body: str, node: object) -> None:
 
 def test_rule_options_of_ebnf() -> None:
     rules = read('root[capture="r", lazy] ::= x\nx[capture] ::= "x"', "ebnf").rules
-    assert rules["root"] == Shortest(Capture("r", REF))
+    assert rules["root"] == Capture("r", Shortest(REF))
     assert rules["x"] == Capture("x", Text("x"))
 
 
@@ -253,7 +253,11 @@ WRONG = [
     ("gbnf", r'root ::= "\ud800"', 1, 11, "lone surrogate"),
     ("gbnf", 'root[capture] ::= "a"', 1, 5, "EBNF's"),
     ("gbnf", 'root ::= Regex("a")', 1, 10, "EBNF's"),
-    ("ebnf", 'root[foo=1] ::= "a"', 1, 5, "unknown rule option 'foo'"),
+    ("ebnf", 'root[foo=1] ::= "a"', 1, 5, "unknown rule option 'foo=1'"),
+    ("ebnf", 'root[lazy, lazy] ::= "a"', 1, 5, "the rule option 'lazy' is given twice"),
+    ("ebnf", 'root[max_chars=-1] ::= "a"', 1, 5, "max_chars is a number up to 2147483647"),
+    ("ebnf", 'root[capture=""] ::= "a"', 1, 5, "a capture without a name"),
+    ("lark", 'start[max_chars=1.5]: "a"', 1, 1, "max_chars is a number up to 2147483647"),
     ("ebnf", "root ::= Token()", 1, 10, "0 arguments where 1 or more"),
     ("ebnf", 'root ::= Token("a")', 1, 10, "token id"),
     ("ebnf", 'root ::= Regex("a", flag="i")', 1, 10, "unknown argument 'flag'"),
@@ -389,7 +393,8 @@ def test_what_gbnf_cannot_say_is_refused_by_name(body: str) -> None:
 @pytest.mark.parametrize(
     ("syntax", "text", "column", "said"),
     [
-        ("ebnf", 'root ::= x\nx ::= [a-z]+ (= "b")', 15, r"look-ahead assertions, as \(= \.\.\.\), are not supported"),
+        ("gbnf", 'root ::= x\nx ::= [a-z]+ (= "b")', 14, r"look-ahead assertions, as \(= \.\.\.\), are EBNF's"),
+        ("ebnf", 'root ::= ("a" (= "b")) "c"', 15, "a look-ahead assertion stands at the end of a rule"),
         ("ebnf", 'root ::= "a" (!"b")', 15, "look-ahead assertions"),
         ("gbnf", "root ::= 'a'", 10, r'single quotes are not known here \(write "..."\)'),
         ("lark", "start: 'a'", 8, "single quotes are not known here"),

@@ -550,3 +550,24 @@ def test_a_lark_dot_is_all_but_a_line_feed(compiler: GrammarCompiler) -> None:
     grammar = compiler.grammar(r"start: /a.[.\]]\.(?:.)?/", "lark")
     assert grammar.accepts("a\r..") and grammar.accepts("a\u2028].\x85") and not grammar.accepts("a\n..")
     assert not grammar.accepts("a..x") and compiler.grammar("start: /./s", "lark").accepts("\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "syntax", "accepted", "rejected"),
+    [
+        ('root ::= x "c"\nx[max_chars=3] ::= [ab\u00e9]+', "ebnf", ["abac", "\u00e9\u00e9\u00e9c"], ["ababc", "c"]),
+        ('root ::= x\nx[capture="n", max_chars=4, lazy] ::= [a-z]+ "."', "ebnf", ["ab."], ["abcd."]),
+        ('start: (x ",")* x\nx[max_chars=2]: /[ab]*/', "lark", ["", "ab,,ba"], ["aba", "a,bbb"]),
+        ('start: x "!"\nx[max_chars=2, suffix=";"]: /[ab]*/', "lark", ["ab;!"], ["abb;!", "ab!"]),
+        ('root ::= Regex("\\\\S+", json_string=true)', "ebnf", ["abc/\u00e9"], ['a"b', "a\\b", "a\x01", "a b"]),
+        ('root ::= x "b"\nx ::= "a"+ (= "b" | y)\ny ::= "c"', "ebnf", ["aab"], ["aa", "aac"]),
+    ],
+)
+def test_bounds_and_assertions_of_rules(
+    compiler: GrammarCompiler, text: str, syntax: Any, accepted: list[str], rejected: list[str]
+) -> None:
+    grammar = compiler.grammar(text, syntax)
+    for right in accepted:
+        assert grammar.accepts(right), right
+    for wrong in rejected:
+        assert not grammar.accepts(wrong), wrong

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
 
-from ..regular import words
+from ..regular import ALL, CharSet, Language, star, words
 from ..regular.composed import Composer
-from .ir import Choice, Node, Regex, Repeat, Sequence, Token
+from .ir import Both, Chars, Choice, Node, Place, Regex, Repeat, Sequence, Token
+
+MAX_CHARACTERS = (1 << 31) - 1
+_BARE_IN_JSON = Language(star(ALL - CharSet.of((0, 0x1F)) - CharSet.chars('"\\')))
 
 
 def substrings(chunks: SequenceOf[str]) -> Node:
@@ -29,3 +32,13 @@ def dispatch_on_tokens(pairs: SequenceOf[tuple[Token, Node]], excludes: Token, *
     if loop:
         return Sequence((free, Repeat(Sequence((segment, free)))))
     return Sequence((free, Repeat(segment, 0, 1)))
+
+
+def bounded(node: Node, most: int, place: Place) -> Node:
+    """The texts of `node`, which is regular, of at most so many characters."""
+    return Both((node, Repeat(Chars(ALL), 0, most)), place)
+
+
+def bare_in_json(node: Node, place: Place) -> Node:
+    """The texts of `node`, which is regular, that stand in a JSON string without escapes."""
+    return Both((node, Regex(_BARE_IN_JSON)), place)

@@ -29,13 +29,14 @@ from .ir import (
 )
 from .lalr import Parser
 from .lalr import Token as Word
-from .macros import dispatch_on_tokens, substrings
+from .macros import MAX_CHARACTERS, bare_in_json, bounded, dispatch_on_tokens, substrings
 from .source import Source
 
 # Terminals of higher priority are tried first: those that are frequent.
 _SYNTAX: Final = r"""
 start: rule*
 rule: HEAD choice
+    | HEAD choice AHEAD choice ")" -> rule_before
 ?choice: sequence ("|" sequence)*
 ?sequence: _items?
 _items: atom | _items atom | _items QUANTIFIER
@@ -54,6 +55,7 @@ argument: (NAME "=")? value
 
 STRING.5: /"[^"\\\n]*+(\\.[^"\\\n]*+)*+"/
 VBAR.4: "|"
+AHEAD.5: /\(\s*+=/
 LPAR.4: "("
 RPAR.4: ")"
 QUANTIFIER.4: /[*+?]|\{\s*+[0-9]*+\s*+(,\s*+[0-9]*+\s*+)?\}/
@@ -71,7 +73,7 @@ COMMENT: /#[^\n]*+/
 _NAMES: Final = {
     "HEAD": "a rule (name ::=)", "MACRO": "", "NAME": "a rule's name", "INTEGER": "a number",
     "STRING": '"text"', "CLASS": "[characters]", "DOT": "'.'", "QUANTIFIER": "a repetition", "TOKEN": "<token>",
-    "LPAR": "'('", "RPAR": "')'", "VBAR": "'|'", "COMMA": "','", "EQUAL": "'='",
+    "AHEAD": "", "LPAR": "'('", "RPAR": "')'", "VBAR": "'|'", "COMMA": "','", "EQUAL": "'='",
     "END_OF_TEXT": "the end",
 }  # fmt: skip
 _OPTION: Final = re.compile(r'\s*+([A-Za-z_]++)\s*+(?:=\s*+("(?:\\.|[^"\\])*"|[^,"\]\s]+))?\s*+(,|$)')
@@ -100,6 +102,7 @@ class _Reader:
         self.handlers: Mapping[str, Callable[[list[Any]], Any]] = {
             "start": lambda children: None,
             "rule": self._rule,
+            "rule_before": self._rule_before,
             "choice": reading.choice,
             "sequence": self._sequence,
             "text": self._text,
@@ -158,12 +161,21 @@ class _Reader:
         self.rules[name] = body
         self.places[name] = place
 
+    def _rule_before(self, children: list[Any]) -> None:
+        """A rule with a look-ahead assertion, which says what comes after it. That is known from where it is called."""
+        head, body, ahead, _ = children
+        if not self._ebnf:
+            message = "look-ahead assertions, as (= ...), are EBNF's, not GBNF's"
+            raise self._source.error(message, self._place(ahead), "leave it out")
+        self._rule([head, body])
+
     def _with_options(self, body: Node, name: str, written: str, at: int) -> Node:
         """A body under the options between a rule's name and `::=`."""
         place = self._source.place(at)
         if not self._ebnf:
             raise self._source.error("rule options are EBNF's, not GBNF's", place, 'read the grammar as syntax="ebnf"')
         inside = written[1:-1]
+        given: dict[str, str | None] = {}
         at = 0
         while at < len(inside):
             match = _OPTION.match(inside, at)
@@ -171,18 +183,29 @@ class _Reader:
                 raise self._source.error(f"malformed rule options {written!r}", place)
             option, value = match[1], match[2]
             at = match.end()
-            if option == "capture":
-                body = Capture(name if value is None else value.strip('"'), body)
-            elif option == "lazy" and value is None:
-                body = Shortest(body, place)
-            elif option in ("max_tokens", "max_chars", "temperature"):
+            if option in given:
+                raise self._source.error(f"the rule option {option!r} is given twice", place)
+            given[option] = value
+            if option in ("max_tokens", "temperature"):
                 raise UnsupportedError(
                     f"line {place.line}, column {place.column}: the rule option {option!r} is not supported",
                     keyword=option,
-                    remedy="bound the text with {m,n}; the temperature is the request's",
+                    remedy="bound the text with max_chars; the temperature is the request's",
                 )
-            else:
-                raise self._source.error(f"unknown rule option {option!r}", place)
+            if option not in ("capture", "lazy", "max_chars") or (option == "lazy" and value is not None):
+                raise self._source.error(f"unknown rule option {match[0].strip(' ,')!r}", place)
+        if "max_chars" in given:
+            most = given["max_chars"] or ""
+            if not most.isascii() or not most.isdigit() or int(most) > MAX_CHARACTERS:
+                raise self._source.error(f"max_chars is a number up to {MAX_CHARACTERS}", place)
+            body = bounded(body, int(most), place)
+        if "lazy" in given:
+            body = Shortest(body, place)
+        if "capture" in given:
+            called = name if given["capture"] is None else given["capture"].strip('"')
+            if not called:
+                raise self._source.error("a capture without a name", place)
+            body = Capture(called, body)
         return body
 
     def _macro(self, children: list[Any]) -> Node:
@@ -209,10 +232,9 @@ class _Reader:
     def _regex(self, arguments: _Arguments) -> Node:
         (pattern,) = arguments.all_of(str, least=1, most=1)
         flags = arguments.named.pop("flags", None)
-        if arguments.flag("json_string", False):
-            raise arguments.error("json_string=true is not supported: use json_schema with a pattern")
         # Without flags, xgrammar's dot is any character; with them it stops at line ends unless they say "s".
-        return reading.regex(self._source, pattern, "s" if flags is None else str(flags), arguments.place)
+        node = reading.regex(self._source, pattern, "s" if flags is None else str(flags), arguments.place)
+        return bare_in_json(node, arguments.place) if arguments.flag("json_string", False) else node
 
     def _dispatch(self, arguments: _Arguments) -> Node:
         pairs = arguments.pairs(str)

@@ -36,7 +36,7 @@ from .lalr import Token as Word
 from .lark_calls import with_calls
 from .lark_common import COMMON
 from .lark_layout import Layout
-from .macros import substrings
+from .macros import MAX_CHARACTERS, bounded, substrings
 from .source import Source
 from .token_names import token
 from .walk import mapped, references
@@ -205,6 +205,11 @@ class _Reader:
     def _with_attributes(self, body: Node, name: str, attributes: list[tuple[Any, ...]], place: Place) -> Node:
         given: dict[str, Any] = {str(attribute[0]): attribute[-1] for attribute in attributes}
         lazy = "lazy" in given
+        if "max_chars" in given:
+            most = str(given["max_chars"])
+            if not most.isdigit() or int(most) > MAX_CHARACTERS:
+                raise self._source.error(f"max_chars is a number up to {MAX_CHARACTERS}", place)
+            body = bounded(body, int(most), place)
         for key in ("suffix", "stop"):
             if key in given:
                 ending = self._ending(given[key], key, place)
@@ -219,9 +224,9 @@ class _Reader:
                 raise UnsupportedError(
                     f"line {place.line}, column {place.column}: the attribute {key!r} is not supported",
                     keyword=key,
-                    remedy="bound the text with {m,n}; the temperature is the request's",
+                    remedy="bound the text with max_chars; the temperature is the request's",
                 )
-            elif key not in ("lazy", "suffix", "stop"):
+            elif key not in ("lazy", "suffix", "stop", "max_chars"):
                 raise self._source.error(f"unknown attribute {key!r}", place)
         return body
 

@@ -22,12 +22,13 @@ _CODE: Final = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}
 _BOUNDS: Final = re.compile(r"[{~]\s*+(\d*+)\s*+(,|\.\.|)\s*+(\d*+)\s*+\}?")
 _MARKS: Final[Mapping[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _DOT_ALL: Final = re.compile(r"\(\?[a-z]*s")
-_DOTS: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*+\]?|\.", re.DOTALL)
+_DOTS: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]?|\.", re.DOTALL)
 """The parts of a pattern in which a dot is no dot, and dots."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _FOREIGN: Final = tuple(
     (syntaxes.split(), re.compile(pattern), what, remedy)
     for syntaxes, pattern, what, remedy in (
+        ("gbnf ebnf", r"\(\s*+=", "a look-ahead assertion stands at the end of a rule", "leave it out"),
         ("gbnf ebnf", r"(?<=\()(?:\?[=!<]|[=!])", "look-ahead assertions, as (= ...), are not supported",
          "leave it out: what comes after a rule is known from where it is called"),
         ("gbnf ebnf lark", r"'[^'\n]*'", "texts in single quotes are not known here", 'write "..."'),
