@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from slipcast.grammar import GrammarCompiler, Vocabulary
 from slipcast.grammar.bnf.ir import Free, Grammar, Tag, Text
-from slipcast.grammar.errors import SchemaError, UnsatisfiableError, UnsupportedError
+from slipcast.grammar.errors import GrammarTextError, SchemaError, UnsatisfiableError, UnsupportedError
 from tokens_machines import bits, real_tokenizer
 
 TOKENS = [*[bytes((byte,)) for byte in range(256)], b"<func", b"tion=", b"x<f", b'>{"', b"}</", b"hello ", None]
@@ -571,3 +571,41 @@ def test_bounds_and_assertions_of_rules(
         assert grammar.accepts(right), right
     for wrong in rejected:
         assert not grammar.accepts(wrong), wrong
+
+
+NESTED = """%ignore " "
+start: "[" %lark {
+  // a } in a comment
+  %ignore "_"
+  start: item ":" %json {"type": "integer"}
+  item: "x" | "(" item ")" | "}"
+} "]" %lark { start: %lark { start: /[}a]{2}/ } }
+item: "never"
+"""
+
+
+def test_grammars_in_lark_grammars(compiler: GrammarCompiler) -> None:
+    """Each has names, and things to ignore, of its own."""
+    grammar = compiler.grammar(NESTED, "lark")
+    for right in ("[x:1]aa", "[(x_)_:12 ] }a", "[ x:1]a}", "[}:1]aa"):
+        assert grammar.accepts(right), right
+    for wrong in ("[x :1]aa", "[never:1]aa", "[x:1]a a", "_[x:1]aa"):
+        assert not grammar.accepts(wrong), wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "said"),
+    [
+        ('start: "a" %lark { start: foo\n  bar: "x" }', 1, 27, "the rule 'foo' is not defined"),
+        ('start: "a"\nb: %lark { start: "\n }', 2, 19, "is not closed"),
+        ('start: "a"\nb: %lark {\n start: x y\n x: "a"\n y: ] }', 5, 5, "unexpected ']'"),
+        ("start: %lark x", 1, 14, "%lark takes a grammar in braces"),
+        ("start: %lark { {}", 1, 14, "%lark takes a grammar in braces"),
+        ('start: %lark { x: "a" }', 1, 23, "there is no rule 'start' to start with"),
+        ("start: " + "%lark { start: " * 11 + '"a"' + "}" * 11, 1, 165, "grammars nest deeper than 10 levels"),
+    ],
+)
+def test_errors_in_nested_grammars(compiler: GrammarCompiler, text: str, line: int, column: int, said: str) -> None:
+    with pytest.raises(GrammarTextError) as caught:
+        compiler.grammar(text, "lark")
+    assert said in str(caught.value) and (caught.value.line, caught.value.column) == (line, column), caught.value

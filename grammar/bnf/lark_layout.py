@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any, Final
 
-from .source import Source
+from .source import Nested, Source
 
 _PIECE: Final = re.compile(
     r"""
@@ -24,6 +24,7 @@ _PIECE: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_BRACES: Final = re.compile(r'"(?:\\.|[^"\\\n])*+"?|(?://|\#)[^\n]*|/(?:\\.|[^/\\\n])++/?|[{}]|[^\s{}"/\#]')
 _DECODER: Final = json.JSONDecoder()
 _LINE_ENDS: Final = re.compile(r"\n[ \t\r\n]*+(\|?)")
 
@@ -64,10 +65,10 @@ class Layout:
     def _inline(self, word: str, start: int, at: int) -> int:
         """Reads the JSON after `%json`; where it ends."""
         text = self._source.text
-        if word == "%lark":
-            raise self._source.error("nested grammars, %lark { ... }, are not supported", start, "use rules")
         while text[at : at + 1].isspace():
             at += 1
+        if word == "%lark":
+            return self._nested(start, at)
         try:
             value, end = _DECODER.raw_decode(text, at)
         except ValueError as error:
@@ -81,6 +82,26 @@ class Layout:
         self.values.append(value)
         self._out.append(placeholder.ljust(end - start))
         return end
+
+    def _nested(self, start: int, at: int) -> int:
+        """Sets the grammar in braces at `at` aside, to be read on its own; where it ends."""
+        text = self._source.text
+        depth = 0
+        for match in _BRACES.finditer(text, at):
+            if match[0] not in "{}":
+                if depth:
+                    continue
+                break
+            depth += 1 if match[0] == "{" else -1
+            if not depth:
+                inner = Nested(text[at + 1 : match.start()], self._source.place(at + 1), "lark")
+                placeholder = f"%lark@{len(self.values)}"
+                self.values.append(inner)
+                self._out.append(placeholder.ljust(match.end() - start))
+                return match.end()
+            if depth < 0:
+                break
+        raise self._source.error("%lark takes a grammar in braces", at, "write %lark { start: ... }")
 
 
 def _continued(found: re.Match[str]) -> str:

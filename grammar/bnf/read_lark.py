@@ -37,9 +37,9 @@ from .lark_calls import with_calls
 from .lark_common import COMMON
 from .lark_layout import Layout
 from .macros import MAX_CHARACTERS, bounded, substrings
-from .source import Source
+from .source import Nested, Source
 from .token_names import token
-from .walk import mapped, references
+from .walk import mapped, references, renamed
 
 # Terminals of higher priority are tried first: those that are frequent.
 _SYNTAX: Final = r"""
@@ -69,6 +69,7 @@ _items: prefixed | _items prefixed | _items QUANTIFIER
      | JSON -> json
      | REGEXJSON -> regex_json
      | GRAMMAR -> grammar
+     | NESTED -> nested
      | "(" choice ")"
      | "[" choice "]" -> maybe
 
@@ -88,6 +89,7 @@ SPECIAL: /<[^<>\s]+>/
 QUANTIFIER.2: /[*+?]|~\s*+[0-9]++(\s*+\.\.\s*+[0-9]++)?|\{\s*+[0-9]*+\s*+(,\s*+[0-9]*+\s*+)?\}/
 JSON: /%json@[0-9]+/
 REGEXJSON: /%regex@[0-9]+/
+NESTED: /%lark@[0-9]+/
 OPTIONS: /%(llguidance|grammar_options)@[0-9]+/
 GRAMMAR: /@[A-Za-z0-9_\-]+/
 DIRECTIVE.3: /%(declare|override|extend)\b[^\n]*/
@@ -97,12 +99,14 @@ TEMPLATE.3: /[!?]{0,2}_?[a-zA-Z][_a-zA-Z0-9\-]*\{\s*[_a-zA-Z][^\n]*/
 _NAMES: Final = {
     "_NL": "a line end", "_VBAR": "'|'", "RULE": "a rule's name", "TERMINAL": "a terminal's name", "PRIORITY": "",
     "NUMBER": "a number", "STRING": '"text"', "REGEX": "/regex/", "SPECIAL": "<token>", "QUANTIFIER": "a repetition",
-    "JSON": "%json", "REGEXJSON": "%regex", "OPTIONS": "", "GRAMMAR": "", "DIRECTIVE": "", "TEMPLATE": "",
+    "JSON": "%json", "REGEXJSON": "%regex", "NESTED": "%lark", "OPTIONS": "",
+    "GRAMMAR": "", "DIRECTIVE": "", "TEMPLATE": "",
     "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'", "COLON": "':'", "COMMA": "','", "NOT": "'~'",
     "AND": "'&'", "EQUAL": "'='", "DOT": "'.'", "END_OF_TEXT": "the end",
 }  # fmt: skip
 _OPTIONS: Final = frozenset({"no_forcing", "allow_initial_skip", "ignore_once", "allow_invalid_utf8"})
 _SKIP: Final = "%ignore"  # no name of a text's own
+_MAX_NESTED: Final = 10
 _NOTHING: Final = Text("")
 
 
@@ -111,13 +115,21 @@ _PARSER: Final = Parser(_SYNTAX)
 
 def read_lark(text: str, *, start: str = "start") -> Grammar:
     """The grammar of a Lark text. Raises GrammarTextError with the place, UnsupportedError for what is not done."""
-    source = Source(text, "lark")
+    return _read(Source(text, "lark"), start, 0)
+
+
+def _read(source: Source, start: str, depth: int) -> Grammar:
     layout = Layout(source)
     reader = _Reader(source, layout)
     reading.parse(_PARSER, source, layout.text, _NAMES, reader.handlers)
+    for number, inner in reader.nested.items():
+        if depth == _MAX_NESTED:
+            raise inner.error(f"grammars nest deeper than {_MAX_NESTED} levels", 0, "write rules")
+        reader.add(number, _read(inner, "start", depth + 1))
     rules = reader.finish()
     if start not in rules:
-        raise source.error(f"there is no rule {start!r} to start with", len(text), f"define {start}: ...")
+        end = len(source.text)
+        raise source.error(f"there is no rule {start!r} to start with", end, f"define {start}: ...")
     if reader.skip_first:
         rules[" start"] = Sequence((Reference(_SKIP), Reference(start)))
         start = " start"
@@ -130,6 +142,7 @@ class _Reader:
         self._values = layout.values
         self._rules: dict[str, Node] = {}
         self._ignored: list[Node] = []
+        self.nested: dict[int, Nested] = {}
         self._once = False
         self.skip_first = False
         self.places: dict[str, Place] = {}
@@ -157,11 +170,23 @@ class _Reader:
             "json": self._json,
             "regex_json": self._regex_json,
             "grammar": self._grammar,
+            "nested": self._nested,
             "maybe": lambda children: Repeat(children[0], 0, 1),
         }
 
     def _place(self, token: Word) -> Place:
         return self._source.place(token.start_pos)
+
+    def add(self, number: int, grammar: Grammar) -> None:
+        """Adds a nested grammar's rules. To the rules around, all of it is one terminal, whose name is free."""
+        prefix = _nested_name(number) + " "
+        self._rules[_nested_name(number)] = Reference(prefix + grammar.start)
+        for name, rule in grammar.rules.items():
+            for part in references(rule):
+                if part.name not in grammar.rules:
+                    raise self._source.error(f"the rule {part.name!r} is not defined", part.place)
+            self._rules[prefix + name] = renamed(rule, prefix.__add__)
+        self.places.update({prefix + name: place for name, place in grammar.places.items()})
 
     def finish(self) -> dict[str, Node]:
         """All rules, with what is ignored put after the lexemes of rules."""
@@ -334,6 +359,12 @@ class _Reader:
             "%regex takes one of substring_chunks, substring_words, substring_chars", token.start_pos
         )
 
+    def _nested(self, children: list[Any]) -> Node:
+        token = children[0]
+        number = int(token.rpartition("@")[2])
+        self.nested[number] = self._values[number]
+        return Reference(_nested_name(number), self._place(token))
+
     def _grammar(self, children: list[Any]) -> Node:
         token = children[0]
         raise self._source.error(f"{token}: grammars beside this one are not known here", token.start_pos, "use %json")
@@ -341,6 +372,10 @@ class _Reader:
 
 def _plain(token: Word) -> str:
     return token.lstrip("!?")
+
+
+def _nested_name(number: int) -> str:
+    return f"LARK {number}"
 
 
 def _is_terminal(name: str) -> bool:

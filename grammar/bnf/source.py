@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Final
 
 from ..errors import BudgetError, GrammarTextError, PatternError
@@ -63,6 +64,20 @@ class Source(Written):
         """An error at an offset or place, to be raised."""
         place = at if isinstance(at, Place) else Place(self, at)
         return GrammarTextError(message, line=place.line, column=place.column, remedy=remedy)
+
+
+class Nested(Source):
+    """A grammar text within another one: its places are places there."""
+
+    def __init__(self, text: str, outer: Place, syntax: str) -> None:
+        super().__init__(text, syntax)
+        self._outer = outer
+
+    @cached_property
+    def lines(self) -> list[int]:
+        """The offsets where lines begin, with lines before for those of the text around."""
+        before = 1 - self._outer.column
+        return [before] * self._outer.line + [match.end() for match in re.finditer("\n", self.text)]
 
 
 def parse(parser: Parser, source: Source, text: str, names: Mapping[str, str], handlers: Handlers) -> None:
