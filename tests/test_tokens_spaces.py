@@ -46,7 +46,8 @@ text ::= ([^*\n]+ | "*" [^*\n]+ "*") (" " text)?
 STATEMENTS = r"""
 root ::= block "\n"
 block ::= "{\n" statement* ws "}"
-statement ::= ws (("int" | "for") " " name (" = " sum)? ";\n" | name index* " = " sum ";\n" | "if (" sum ") " block "\n")
+statement ::= ws (declared | name index* " = " sum ";\n" | "if (" sum ") " block "\n")
+declared ::= ("int" | "for") " " name (" = " sum)? ";\n"
 sum ::= item (" " ("+" | "-" | "and" | "in") " " item)*
 item ::= name (index | "(" (sum (", " sum)*)? ")" | "." name)* | [0-9]+ | "(" sum ")"
 index ::= "[" sum "]"
