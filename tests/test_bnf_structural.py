@@ -560,6 +560,8 @@ def test_a_lark_dot_is_all_but_a_line_feed(compiler: GrammarCompiler) -> None:
         ('start: (x ",")* x\nx[max_chars=2]: /[ab]*/', "lark", ["", "ab,,ba"], ["aba", "a,bbb"]),
         ('start: x "!"\nx[max_chars=2, suffix=";"]: /[ab]*/', "lark", ["ab;!"], ["abb;!", "ab!"]),
         ('root ::= Regex("\\\\S+", json_string=true)', "ebnf", ["abc/\u00e9"], ['a"b', "a\\b", "a\x01", "a b"]),
+        ('root ::= ..x. "a"\nx ::= "x"', "gbnf", ["éux.a", "..x\na"], ["..xa", ".x.a"]),
+        ('root ::= a.b "."\na.b ::= .+', "ebnf", ["x.", "..."], ["."]),
         ('root ::= x "b"\nx ::= "a"+ (= "b" | y)\ny ::= "c"', "ebnf", ["aab"], ["aa", "aac"]),
     ],
 )
