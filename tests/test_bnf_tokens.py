@@ -136,3 +136,23 @@ def test_a_token_is_taken_before_anything_else_was_asked() -> None:
     compiler = GrammarCompiler(SMALL)
     assert compiler.grammar("root ::= <think>").matcher().accept(261)
     assert compiler.grammar("root ::= <[257]>").matcher().accept(257)
+
+
+@pytest.mark.parametrize(
+    ("grammar", "taken"),
+    [
+        ('root ::= json_schema({"type": "integer"})? <think> "x"', ["1", 261, "x"]),
+        ('root ::= json_schema({"type": "integer"})? <think> "x"', [261, "x"]),
+        ('root ::= (json_schema({"type": "integer"}) | <think>)+ "x"', ["1", 261, "2", "3", "x"]),
+        ('root ::= (json_schema({"type": "null"}) | "n" <[9,262]> | <think> "b")+', ["n", 262, 261, "b", *"null"]),
+    ],
+)
+def test_tokens_beside_a_schema_that_may_be_left_out(grammar: str, taken: list[int | str]) -> None:
+    matcher = GrammarCompiler(SMALL).grammar(grammar).matcher()
+    for each in taken:
+        token = ord(each) if isinstance(each, str) else each
+        allowed = mask(matcher, SMALL)
+        assert allowed == {other for other in range(SMALL.size) if matcher.fork().accept(other)}
+        assert matcher.accept(token)
+    assert matcher.is_accepting()
+    assert mask(matcher, SMALL) >= {260}

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from ..automaton.answers import Answer, Exact, Open
 from ..automaton.automaton import JsonAutomaton
-from ..automaton.codes import FIRST_LABEL, VALUE_END
+from ..automaton.codes import FIRST_LABEL, TOKEN_BYTE, VALUE_END
 from ..automaton.completion import Completer
 from ..automaton.frames import Texts
-from ..automaton.stepper import Configuration, ends, follow, step
+from ..automaton.stepper import Configuration, ends, follow, step, token_edges
 from ..automaton.tables import Tables
+from ..automaton.tokencodes import TokenEdges
 from ..automaton.values import ValueHandler, value_frame
 from ..errors import BudgetError
 from .contexts import Closed
@@ -28,7 +29,12 @@ if TYPE_CHECKING:
     from .unions import Thread
 
 MAX_ALIVE: Final = 64
+_IN_TOKENS: Final = 256
+"""Labels of bytes from this one on are those of ids of tokens."""
 _NUMBER_BYTES: Final = sum(1 << byte for byte in b"0123456789.eE+-")
+
+
+Tokens = tuple[frozenset[int], frozenset[int] | None] | None
 
 
 class Return:
@@ -64,7 +70,7 @@ class Embedder:
         self._texts = [schema.completion(schema.start) for schema in schemas]
         self._completer = Completer(tables)
         self._mixed: dict[int, frozenset[Configuration]] = {}
-        self._rows: dict[bool, int] = {}
+        self._rows: dict[tuple[bool, Tokens], int] = {}
         self._automaton: GrammarAutomaton | None = None
 
     def bind(self, automaton: GrammarAutomaton) -> None:
@@ -121,8 +127,13 @@ class Embedder:
         byte = label - FIRST_LABEL
         alive = set[Configuration]()
         for each in self._mixed[frame]:
-            for ready in self._ready(each):
-                after = step(tables, ready, byte)
+            if byte >= _IN_TOKENS:
+                edges = token_edges(tables, each)
+                ready = [] if edges is None else [edges[0]]
+            else:
+                ready = self._ready(each)
+            for one in ready:
+                after = step(tables, one, byte % _IN_TOKENS)
                 if after is not None:
                     alive.add(after)
         if not alive:
@@ -179,18 +190,40 @@ class Embedder:
         key = (self.automaton.number, "mixed", alive)
         frame = tables.find(key)
         if not frame:
-            frame = tables.frame(key, self, labels=FIRST_LABEL + 256)
+            frame = tables.frame(key, self, labels=FIRST_LABEL + 2 * _IN_TOKENS)
             self._mixed[frame] = alive
-        return self._row(ended), frame
+        return self._row(ended, self._tokens(alive)), frame
 
-    def _row(self, ended: bool) -> int:
-        row = self._rows.get(ended)
+    def _tokens(self, alive: Iterable[Configuration]) -> Tokens:
+        """The tokens that one of these may take as such: see `TokenEdges`; None if there are none."""
+        ids, excluded = frozenset[int](), None  # type: frozenset[int], frozenset[int] | None
+        for each in alive:
+            found = token_edges(self._tables, each)
+            if found is not None:
+                _, here, others = found[1]
+                ids |= here
+                if others is not None:
+                    excluded = others if excluded is None else excluded & others
+        return (ids, excluded) if ids or excluded is not None else None
+
+    def _row(self, ended: bool, tokens: Tokens) -> int:
+        key = (ended, tokens)
+        row = self._rows.get(key)
         if row is None:
-            row = self._rows[ended] = self._tables.dense()
-            for byte in range(256):
-                self._tables.rows[row, byte] = -(FIRST_LABEL + byte + 1)
+            row = self._rows[key] = self._reading(FIRST_LABEL)
             if ended:
                 self._tables.accept[row] = VALUE_END + 1
+            if tokens is not None:
+                ids, excluded = tokens
+                others = None if excluded is None else excluded - ids
+                self._tables.token_rows[row] = TokenEdges(self._reading(FIRST_LABEL + _IN_TOKENS), ids, others)
+        return row
+
+    def _reading(self, first: int) -> int:
+        """A row that leads with each byte of a text or an id to a label of its own, from `first` on."""
+        row = self._tables.dense()
+        for byte in range(TOKEN_BYTE):
+            self._tables.rows[row, byte] = -(first + byte + 1)
         return row
 
 
