@@ -74,9 +74,7 @@ class Conversation:
     def follow(self, path: str) -> None:
         """Use the grammar in a file, whose suffix names the syntax."""
         syntax = syntax_of(path, remedy=f"end its name with {', '.join('.' + name for name in SYNTAXES)}")
-        text = read_text(path)
-        if syntax == "grammarbnf":
-            text = with_schemas(text, Path(path).parent)
+        text = with_schemas(read_text(path), syntax, Path(path).parent)
         self.engine.compile("grammar", text, syntax=syntax, **self._strictly)
         self.response_format = {"type": "grammar", "grammar": text, "syntax": syntax, **self._strictly}
 

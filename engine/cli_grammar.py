@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.text import Text
 
 from ..grammar import CompiledGrammar, GrammarCompiler
+from ..grammar.bnf.files import with_schemas
 from ..grammar.bnf.read import SYNTAXES, Syntax, read
 from ..grammar.bnf.write import write_gbnf, write_grammarbnf
 from .cli_schema import byte_vocabulary, print_samples
@@ -36,7 +37,8 @@ def sample(options: argparse.Namespace) -> int:
 
 def convert(options: argparse.Namespace) -> int:
     """Print the grammar in another syntax."""
-    grammar = read(read_text(options.file), _syntax(options), folder=Path(options.file).parent)
+    syntax = _syntax(options)
+    grammar = read(with_schemas(read_text(options.file), syntax, Path(options.file).parent), syntax)
     write = write_gbnf if options.to == "gbnf" else write_grammarbnf
     text = write(grammar)
     if options.json:

@@ -5,7 +5,8 @@ meanwhile. So it is kept from that (grammar/pause.py), and does it when the engi
 that take much memory, at the latest after a while.
 
 What was freed the C library keeps for later: a fiftieth of the process's memory in a minute of many requests. It is
-given back to the system also while the engines work; that holds up nobody.
+given back to the system also while the engines work, now and then only: for some hundredths of a second threads may
+wait for memory meanwhile.
 """
 
 from __future__ import annotations

@@ -254,8 +254,8 @@ class GrammarCompiler:
 
         Raises GrammarTextError with line and column, UnsupportedError, BudgetError, and what embedded schemas raise.
         """
-        if folder is not None and syntax == "grammarbnf":
-            text = with_schemas(text, folder)
+        if folder is not None:
+            text = with_schemas(text, syntax, folder)
         return self._get(
             ("grammar", text, syntax, start),
             lambda arena: self._rules(arena, read(text, syntax, start=start)),

@@ -65,10 +65,6 @@ class Analysis:
         self.follow = self._follows()
         self.inline = self._inlined()
 
-    def nullable(self, node: int) -> bool:
-        """Whether a node that was there at the beginning derives the empty text."""
-        return self.cost[node] == 0
-
     def first_of(self, rule: int) -> int:
         """The bytes that a rule's texts may begin with, as bits."""
         return self.first[self._grammar.bodies[rule]]

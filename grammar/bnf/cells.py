@@ -7,7 +7,6 @@ a text goes there, and a rule called at the very end of another takes that one's
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -315,14 +314,3 @@ class Cells:
         if kind == SEQ:
             return sum([self.node_cost(int(item)) for item in rest[0]])
         return 0  # EMPTY, FINAL, STAR: all others were there at the beginning
-
-
-def by_state(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
-    """What states come with, by state, in the order in which they come."""
-    found: dict[int, list[int]] = {}
-    for state, other in pairs:
-        if state in found:
-            found[state].append(other)
-        else:
-            found[state] = [other]
-    return found

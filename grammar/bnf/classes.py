@@ -11,7 +11,6 @@ import numpy.typing as npt
 from ..automaton.codes import BYTE_CLASSES, NEVER_LOOPS
 from ..automaton.text import Bytes, utf8_ranges
 from ..regular import CharSet, partition
-from .cells import by_state
 
 Ranges = tuple[tuple[int, int], ...]
 States = frozenset[tuple[int, int]]
@@ -44,12 +43,6 @@ def classes_of(bits: int) -> int:
 def spellings(ranges: Ranges) -> tuple[Bytes, ...]:
     """The UTF-8 spellings of characters."""
     return tuple([spelling for first, last in ranges for spelling in utf8_ranges(first, last)])
-
-
-@lru_cache(8)
-def places_of(states: States) -> dict[int, list[int]]:
-    """By state, where it is: where a text can be read in many ways, few states are in many places."""
-    return by_state(states)
 
 
 def values_of_few(blocks: Blocks, events: int) -> dict[int, int] | None:

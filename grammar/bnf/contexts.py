@@ -59,7 +59,7 @@ class Contexts:
         self._callers: dict[int, int] = {}
         self._alike: dict[tuple[tuple[int, int], ...], int] = {}
         self._returns: dict[tuple[int, int], tuple[Thread, ...]] = {}
-        self._after_all = Additive(self._unions, lambda *pair: self._unions.by_state(self.returns(*pair)))
+        self._after_all = Additive(self._unions, self._after_one)
         self._calling = Additive(self._unions, lambda context, _: self._unions.by_state(self.kernel(context)))
         self._nbytes = 0
         self.within = Within(self, cells, self._unions)

@@ -196,7 +196,8 @@ class Embedder:
 
     def _tokens(self, alive: Iterable[Configuration]) -> Tokens:
         """The tokens that one of these may take as such: see `TokenEdges`; None if there are none."""
-        ids, excluded = frozenset[int](), None  # type: frozenset[int], frozenset[int] | None
+        ids = frozenset[int]()
+        excluded: frozenset[int] | None = None
         for each in alive:
             found = token_edges(self._tables, each)
             if found is not None:

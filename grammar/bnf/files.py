@@ -9,18 +9,22 @@ from typing import Final
 
 from .source import Source
 
-# Texts, classes, comments and regular expressions are passed over.
-_NAMED: Final = re.compile(
-    r'\bjson_schema\s*+\(\s*+(?P<name>"(?:\\.|[^"\\\n])*+")'
-    r'|"(?:\\.|[^"\\\n])*+"?|\[\^?(?:\\.|[^\]\\])*+\]?|#[^\n]*|/(?:\\.|\[(?:\\.|[^\]\\\n])*+\]|[^/\\\n\[])++/?'
+SCHEMA: Final = r"\bjson_schema\s*+\(\s*+"
+PASSED_OVER: Final = (
+    r'"(?:\\.|[^"\\\n])*+"?|\[\^?(?:\\.|[^\]\\])*+\]?|#[^\n]*|/(?:\\.|\[(?:\\.|[^\]\\\n])*+\]|[^/\\\n\[])++/?'
 )
+"""Where no schema begins: texts, classes, comments and regular expressions. What is not closed is passed over, once."""
+_NAMED: Final = re.compile(rf'{SCHEMA}(?P<name>"(?:\\.|[^"\\\n])*+")|{PASSED_OVER}')
 
 
-def with_schemas(text: str, folder: Path) -> str:
-    """The text with each schema that it names by a file of `folder` written where it is named, in one line.
+def with_schemas(text: str, syntax: str, folder: Path) -> str:
+    """The text with each schema that it names by a file of `folder` written where it is named, in one line. Texts of
+    other syntaxes than GrammarBNF name none.
 
     Raises GrammarTextError, with line and column, for what cannot be read or lies elsewhere.
     """
+    if syntax != "grammarbnf":
+        return text
     source = Source(text, "grammarbnf")
 
     def schema(match: re.Match[str]) -> str:

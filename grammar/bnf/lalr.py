@@ -259,6 +259,7 @@ class Parser:
         # Not by lark's version: to ask for it takes as long as all of this, and its tables are as good when it is old.
         digest = blake2b(f"{_FORMAT} {self._syntax}".encode(), digest_size=16).hexdigest()
         path = cache_folder("syntaxes", f"{digest}.json")
+        # A file that is not there, or holds anything else: it is made anew.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
             return _Tables(json.loads(path.read_text(encoding="utf-8")))
         data = _made(self._syntax)

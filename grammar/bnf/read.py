@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
 from ..errors import GrammarTextError
-from .files import with_schemas
 from .ir import Grammar
 from .read_gbnf import read_gbnf
 from .read_grammarbnf import read_grammarbnf
@@ -16,13 +14,12 @@ Syntax: TypeAlias = Literal["grammarbnf", "gbnf", "ebnf", "lark"]
 SYNTAXES: Final[tuple[Syntax, ...]] = get_args(Syntax)
 
 
-def read(text: str, syntax: Syntax = "grammarbnf", *, start: str | None = None, folder: Path | None = None) -> Grammar:
+def read(text: str, syntax: Syntax = "grammarbnf", *, start: str | None = None) -> Grammar:
     """The grammar that `text` describes, as it is written.
 
     syntax  "grammarbnf" (the product's own), "gbnf" (llama.cpp), "ebnf" (xgrammar) or "lark" (Lark with llguidance's
             extensions)
     start   the rule to start with; None: `root`, or what `%start` names, or `start` in Lark
-    folder  where GrammarBNF's `json_schema("file.json")` looks; None refuses files; other syntaxes name none
 
     Raises GrammarTextError with line and column, UnsupportedError for what is known and not done, BudgetError.
     """
@@ -30,7 +27,7 @@ def read(text: str, syntax: Syntax = "grammarbnf", *, start: str | None = None, 
         raise GrammarTextError(f"a grammar is a text, not {type(text).__name__}")
     match syntax:
         case "grammarbnf":
-            return read_grammarbnf(text if folder is None else with_schemas(text, folder), start=start)
+            return read_grammarbnf(text, start=start)
         case "gbnf" | "ebnf":
             return read_gbnf(text, start=start or "root", syntax=syntax)
         case "lark":

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ..regular import ALL
 from . import source as reading
+from .files import PASSED_OVER, SCHEMA
 from .imports import Imports
 from .ir import (
     Both,
@@ -89,11 +90,7 @@ _NAMES: Final = {
     "VBAR": "'|'", "COMMA": "','", "EQUAL": "'='", "NOT": "'~'", "AND": "'&'", "AT": "'@'",
     "AS": "'as'", "END_OF_TEXT": "the end",
 }  # fmt: skip
-# What is not closed is passed over as well, once.
-_INLINE: Final = re.compile(
-    r'"(?:\\.|[^"\\\n])*+"?|\[\^?(?:\\.|[^\]\\])*+\]?|#[^\n]*|/(?:\\.|\[(?:\\.|[^\]\\\n])*+\]|[^/\\\n\[])++/?'
-    r"|\bjson_schema\s*+\(\s*+(?P<json>[\[{]|true\b|false\b)"
-)
+_INLINE: Final = re.compile(rf"{PASSED_OVER}|{SCHEMA}(?P<json>[\[{{]|true\b|false\b)")
 _FIRST_PLACE: Final = 0xE000
 _MOST_SCHEMAS: Final = 0xF8FF - _FIRST_PLACE
 _DECODER: Final = json.JSONDecoder()

@@ -23,7 +23,7 @@ from ..errors import BudgetError
 from ..regular import ALL, CharSet
 from .analysis import JSON_FIRST, Analysis, first_bytes
 from .cells import SEVERAL, Cells
-from .classes import Blocks, Ranges, States, bytes_of, classes_of, places_of, spellings, split, values_of_few
+from .classes import Blocks, Ranges, States, bytes_of, classes_of, spellings, split, values_of_few
 from .lower import START
 
 MAX_STATES: Final = 10_000
@@ -189,7 +189,7 @@ class Rows:
             return states
         if len(states) >= SEVERAL:
             states = self._first_of(states)
-        alike = {state: self._cells.shape(state)[0] for state in places_of(states)}
+        alike = {state: self._cells.shape(state)[0] for state, _ in states}
         if len(set(alike.values())) == len(alike) and len(states) <= MAX_STATES:
             return states
         best: dict[tuple[tuple[int, ...], int], tuple[int, int]] = {}

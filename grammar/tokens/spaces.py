@@ -67,18 +67,16 @@ class Spaces:
         after: Place | None = at._replace(row=value)
         if value < 0:
             after = self.follow(at, -value - 1)
-        if after is None or self._scopes[after.frame] or self._allow[after.frame] != -1:
+        if after is None or not self._is_plain(after):
             return None
-        self._tables.build_row(after.row)
         rest: tuple[Item, ...] = ()
         label = self._accept[after.row] - 1
         if label > VALUE_END and not self._wide[after.row] and after.row in self._tables.apart:
             # What follows waits for a byte that tells: beside that the row reads what is no beginning of it.
             rest = ((self.root, BELOW_OWN, after.frame, after.row, 0, 0, after.stack),)
             after = self.follow(after, label)
-            if after is None or self._scopes[after.frame] or self._allow[after.frame] != -1:
+            if after is None or not self._is_plain(after):
                 return None
-            self._tables.build_row(after.row)
         wide = self._wide[after.row]
         if not wide or self._accept[after.row] or self._high[after.frame] != BIG:
             return None
@@ -87,6 +85,13 @@ class Spaces:
         if others:
             rest += ((MAIN, BELOW, frame, others, count, 0, at.stack),)
         return Spaced(part, after, rest)
+
+    def _is_plain(self, at: Place) -> bool:
+        """Whether nothing but the row, which is built then, tells what may come next in its frame."""
+        if self._scopes[at.frame] or self._allow[at.frame] != -1:
+            return False
+        self._tables.build_row(at.row)
+        return True
 
     def may_be_words(self, row: int) -> bool:
         """Whether a space may lead from a row into a word: mostly it is seen at once that none does."""
